@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches};
 use tracing_subscriber::Layer;
@@ -10,15 +11,18 @@ use patchwright::cli::{self, Cli};
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind};
 use patchwright_base::ui::{self, Ui};
-use patchwright_base::{redact, telemetry};
+use patchwright_base::{printing, redact, telemetry};
 use patchwright_config::flags::Common;
 use patchwright_config::renamed_settings::{self, RenamedSetting};
 use patchwright_fleet::store;
 use patchwright_git::helper;
 use patchwright_otel::Telemetry;
 use patchwright_report as report;
-use patchwright_task::events;
+use patchwright_task::{events, signals};
 use patchwright_tools::mcp;
+
+/// How long the end of the output may take after a signal.
+const READER_PATIENCE: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
     if let Some(code) = helper::run_if_asked() {
@@ -63,7 +67,7 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(err) => {
             ui.failure(&format!("error: cannot start: {err}"));
-            return ExitCode::from(1);
+            return end(1, ui);
         }
     };
     if let Some(otel) = otel {
@@ -75,25 +79,36 @@ fn main() -> ExitCode {
         ui.say(&format!("warning: {}", redactor.redact(&lost)));
     }
     runtime.block_on(mcp::finish_exchanges());
+    let code = ended.unwrap_or_else(|failure| fail(&failure, ui));
+    runtime.block_on(until_printed());
     // Threads blocked in a read must not hold up the exit.
     runtime.shutdown_background();
-    match ended {
-        Ok(code) => end(code, ui),
-        Err(failure) => fail(&failure, ui),
-    }
+    end(code, ui)
 }
 
-fn fail(failure: &Failure, ui: Ui) -> ExitCode {
+/// Says what went wrong. Returns the exit code.
+fn fail(failure: &Failure, ui: Ui) -> u8 {
     ui.failure(&failure.to_string());
-    ui.event(&events::failed(failure));
     ui.workflow_command(&report::annotations::error("Patchwright", &failure.message));
-    end(failure.kind.exit_code(), ui)
+    ui.event(&events::failed(failure));
+    failure.kind.exit_code()
+}
+
+/// Waits for whoever reads what was printed. After a signal only for a while, because nobody may read it any more.
+async fn until_printed() {
+    let printed = tokio::task::spawn_blocking(|| printing::flush(None));
+    tokio::select! {
+        _ = printed => {}
+        () = signals::had_time(READER_PATIENCE) => printing::abandon(),
+    }
 }
 
 /// Ends with this code, or with that of a full disk: whoever reads half of the output must not take it for the whole.
 fn end(code: u8, ui: Ui) -> ExitCode {
+    printing::flush(None);
     let Some(why) = ui::lost() else { return ExitCode::from(code) };
     ui.failure(&format!("error: cannot write all of the output: {why}"));
+    printing::flush(None);
     ExitCode::from(if code == 0 { FailureKind::Machine.exit_code() } else { code })
 }
 

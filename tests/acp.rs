@@ -11,6 +11,7 @@ use std::time::Duration;
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
+use crate::attempts::{attempts, right, wrong};
 use crate::exec::project;
 use crate::support::git_repo::git;
 use crate::support::model::{Turn, call, custom, fail, say, stall};
@@ -412,6 +413,34 @@ fn a_signal_ends_it_with_its_prompts_cancelled() {
     assert_eq!(editor.stop(id), "cancelled");
     assert_eq!(editor.end().0, 143);
     assert_eq!(fs_err::read_dir(world.path("state/sandboxes")).unwrap().count(), 0);
+}
+
+/// Servers of models may give the calls of each conversation the same ids.
+#[test]
+fn attempts_are_told_apart_and_the_kept_one_speaks_in_the_end() {
+    let (world, folder) = world([wrong(), right()].into_iter().flatten());
+    let world = attempts(world, 2, 1);
+    let mut editor = Editor::start(&world, &[]);
+    editor.initialize();
+    let session = editor.session();
+    let id = editor.prompt(&session, "Make add add");
+    assert_eq!(editor.stop(id), "end_turn");
+    assert_eq!(fs_err::read_to_string(folder.join("calc.sh")).unwrap(), FIXED);
+    let said = text(&editor.took("agent_message_chunk"));
+    assert_eq!(said.matches("The sign was wrong.").count(), 1, "{said}");
+    let thought = text(&editor.took("agent_thought_chunk"));
+    for attempt in 1..=2 {
+        assert!(thought.contains(&format!("[attempt {attempt}] ")), "{thought}");
+    }
+    let begun = editor.took("tool_call");
+    let calls = begun.iter().filter(|it| it["status"] == "in_progress");
+    let ids: Vec<&str> = calls.map(|it| it["toolCallId"].as_str().unwrap()).collect();
+    let [first, second] = &ids[..] else { panic!("{ids:?}") };
+    assert!(first.starts_with("1/attempt-1/") && second.starts_with("1/attempt-2/"), "{ids:?}");
+    let ended = editor.took("tool_call_update");
+    let ended: Vec<&str> = ended.iter().map(|it| it["toolCallId"].as_str().unwrap()).collect();
+    assert_eq!(ended, ids);
+    assert_eq!(editor.hang_up().0, 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use patchwright_provider::catalogue::{Catalogue, Fields, Price, cost};
 use patchwright_provider::item::{Usage, Wire};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::providers::{catalogue, model};
 
@@ -98,6 +98,19 @@ fn catalogue_takes_overrides() {
         (model.context_window, model.price, model.wire),
         (1000, Some(price), Wire::Responses)
     );
+    // A conversation is shortened before it fills a window that is smaller than the maker's.
+    for slug in ["claude-sonnet-5-5", "gemini-3.6-flash"] {
+        let whole = catalogue.resolve(slug, None).unwrap();
+        let entry = |fields: Value| {
+            let fields = serde_json::from_value(fields).unwrap();
+            let catalogue = Catalogue::load(&BTreeMap::from([("mine".to_owned(), fields)]));
+            catalogue.unwrap().resolve("mine", None).unwrap().compact_at()
+        };
+        assert_eq!(entry(json!({"like": slug, "context": 20_000})), 17_000);
+        assert_eq!(entry(json!({"like": slug, "context": 900_000})), whole.compact_at());
+        let chosen = json!({"like": slug, "context": 20_000, "compact-at": 18_000});
+        assert_eq!(entry(chosen), 18_000);
+    }
     // A price of one's own is multiplied like the one that it replaces.
     let cheap = BTreeMap::from([(
         "gpt-5.5".to_owned(),

@@ -163,6 +163,20 @@ fn apply_leaves_files_alone_that_were_edited_since_the_commit() {
 }
 
 #[test]
+fn apply_needs_a_folder_to_write_into_before_anything_is_paid_for() {
+    let world = TestWorld::local([]);
+    let source = project(&world);
+    git(&world.path(""), &["clone", "--quiet", "--bare", "project", "bare.git"]);
+    let address = format!("file://{}", source.display());
+    for place in ["bare.git", address.as_str()] {
+        let output = world.run(&["exec", "Do it", "--repo", place, "--apply"]).expect(2);
+        let said = output.stderr.contains("has no working folder that `--apply` could write into");
+        assert!(said, "{}", output.text());
+    }
+    assert_eq!(world.model.requests().len(), 0);
+}
+
+#[test]
 fn without_docker_the_local_sandbox_takes_over_and_says_so() {
     let world = TestWorld::local([crate::support::model::say("It adds two numbers.")])
         .unset("PATCHWRIGHT_SANDBOX")

@@ -62,6 +62,7 @@ mod event_stream; // the lines of `--json`: each is in the published schema, eac
 mod events; // webhook payloads as GitHub sends them, what they become and what is decided
 mod every_tool; // each declared tool over each wire: the provider's shape of its answer, and what it did
 mod exec; // a prompt on a local repository
+mod exec_streams; // who reads the streams of `exec` and `acp`, slowly or not at all; terminals that are gone
 mod families; // every model family in the same situations: long commands, servers, announcements, limits, flaky and red checks
 mod faults; // what providers do wrong, on all four protocols: attempts, waits, outcomes, kept work
 mod file_tools; // read_file, list_dir, grep_files on a real folder

@@ -1,12 +1,13 @@
 //! Which branch a resumed run is for, and base branches that are moved, renamed, replaced or deleted meanwhile: what
 //! is proposed is the change and nothing else.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::exec::project;
 use crate::resume::meanwhile;
 use crate::support::git_http::{Fault, Step};
 use crate::support::git_repo::git;
-use crate::support::model::{Turn, call, custom, say};
+use crate::support::model::{Turn, call, custom, fail, say};
 use crate::support::world::{Output, PATCH, TestWorld, fix, github};
 
 const ISSUE: &[&str] = &["issue", "acme/app#7"];
@@ -210,4 +211,41 @@ fn who_asks_for_a_base_gets_the_pull_request_moved_there() {
     world.model.add(fix());
     let output = world.run(&["issue", "acme/app#7", "--base", "main"]).expect(0);
     proposes_one_commit(&world, "main", &output);
+}
+
+/// What `exec` works on is the folder as it is committed: a change that was begun on another commit is neither judged nor
+/// written there.
+#[test]
+fn a_prompt_whose_folder_has_another_commit_by_now_begins_anew() {
+    let in_out = ["--out", "out"];
+    for (out, files) in [(&[][..], "its files stay in"), (&in_out[..], "its files are set aside")] {
+        let world = TestWorld::local(Vec::new());
+        let project = project(&world);
+        let args = [&["exec", "Make add add", "--repo", "project", "--apply"], out].concat();
+        let cut_short = || {
+            let first = fix().into_iter().take(2);
+            first.chain([fail(401, "invalid_api_key", "no such key")]).collect::<Vec<_>>()
+        };
+        world.model.replace(cut_short());
+        world.run(&args).expect(50);
+        fs_err::write(project.join("other.txt"), "Meanwhile.\n").unwrap();
+        git(&project, &["add", "other.txt"]);
+        git(&project, &["commit", "--quiet", "--message", "Meanwhile"]);
+        // It was begun anew on this commit, which is still the folder's the next time.
+        world.model.replace(cut_short());
+        let output = world.run(&args).expect(50);
+        let said = output.stderr.contains("is not resumed: it stands on the commit");
+        assert!(said && output.stderr.contains(files), "{}", output.text());
+        world.model.replace(fix().into_iter().skip(2));
+        let output = world.run(&args).expect(0);
+        assert!(output.stderr.contains("resuming run"), "{}", output.text());
+        let head = git(&project, &["rev-parse", "HEAD"]);
+        let results = world.runs().into_iter().chain([world.path("out")]);
+        let results = results.filter_map(|it| fs_err::read_to_string(it.join("result.json")).ok());
+        let results: Vec<Value> = results.map(|it| serde_json::from_str(&it).unwrap()).collect();
+        let done = results.iter().find(|it| it["conclusion"] == "done").unwrap();
+        assert_eq!(done["provenance"]["base_sha"], head.trim());
+        let calc = fs_err::read_to_string(project.join("calc.sh")).unwrap();
+        assert!(calc.contains("echo $(($1 + $2))"), "{calc}");
+    }
 }

@@ -172,11 +172,13 @@ fn a_setup_that_others_have_repaired_turns_no_check() {
     }
     // What setup finds in the tree is there now, for another run on the same repository.
     let repository = world.path("project");
+    git(&repository, &["switch", "--quiet", "--create", "second"]);
     fs_err::write(repository.join("dep-1"), "dependency\n").unwrap();
     git(&repository, &["add", "."]);
     git(&repository, &["commit", "--quiet", "--message", "Second"]);
+    git(&repository, &["switch", "--quiet", "-"]);
     world.model.replace(turns());
-    exec(&world, "repaired", &check).expect(0);
+    exec(&world, "repaired", &[&check[..], &["--base", "second"]].concat()).expect(0);
     assert_eq!(ends(&result(&world, "repaired")), (json!(0), json!(0)));
     world.model.replace(turns());
     let output = exec(&world, "there", &check);

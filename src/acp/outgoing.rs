@@ -1,4 +1,4 @@
-//! What goes to the client: one message a line on standard output, written by one thread, so that a client that
+//! What goes to the client: one message a line on standard output, handed over by one thread, so that a client that
 //! reads slowly holds up no run. One that does not read at all is taken for gone.
 
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::messages::{SessionUpdate, Update};
 use super::rpc::{Id, Outgoing, RpcError, Version};
+use patchwright_base::printing;
 use patchwright_base::ui::Ui;
 use patchwright_journal::{self as journal, Redact};
 
@@ -84,6 +85,10 @@ impl Client {
 impl Writer {
     /// Until everything is written, or the client has had its time. The last clone of [`Client`] has to be gone.
     pub(super) async fn finish(self) {
-        let _ = tokio::time::timeout(PATIENCE, self.0).await;
+        let handed_over = tokio::time::timeout(PATIENCE, self.0).await.is_ok();
+        let written = tokio::task::spawn_blocking(|| printing::flush(Some(PATIENCE)));
+        if !handed_over || !written.await.unwrap_or_default() {
+            printing::abandon();
+        }
     }
 }

@@ -107,7 +107,7 @@ pub async fn serve(setup: Setup<'_>) -> Result<()> {
 
 impl Server<'_> {
     async fn until_the_end(&mut self, lines: &mut Lines<BufReader<File>>) -> End {
-        let interrupted = signals::watch();
+        let interrupted = signals::watch_serving();
         loop {
             let line = tokio::select! {
                 biased;

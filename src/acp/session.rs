@@ -23,6 +23,7 @@ use patchwright_git::apply;
 use patchwright_git::clone::Repo;
 use patchwright_git::tree::FileChange;
 use patchwright_prompt::session::{EarlierExchanges, Exchange, in_session};
+use patchwright_report::sections;
 use patchwright_report::session::{Applied, closing};
 use patchwright_task::events::Watcher;
 use patchwright_task::pipeline::{self, RunReport};
@@ -154,8 +155,8 @@ impl Session {
         let updates = Updates::new(self.prompts, &self.folder);
         let updates = Arc::new(Mutex::new(updates));
         let (told, session, to) = (Arc::clone(&updates), self.id.clone(), client.clone());
-        let watcher = Watcher::new(move |event| {
-            for update in told.lock().of(event) {
+        let watcher = Watcher::new(move |attempt, event| {
+            for update in told.lock().of(attempt, event) {
                 to.update(&session, update);
             }
         });
@@ -327,11 +328,20 @@ fn apply_and_close(
     tell: impl Fn(super::messages::Update),
 ) -> bool {
     let RunReport { outcome, repo, .. } = report;
+    // What its attempts said is not yet what the run says.
+    if !outcome.attempts.is_empty() && !outcome.final_message.is_empty() {
+        tell(updates.says(&outcome.final_message));
+    }
     let done = outcome.conclusion == Conclusion::Done;
     let written = match &outcome.change {
         Some(change) if done => {
-            let applied = apply::to_working_folder(folder, repo, change);
-            applied.map(|()| Some(change)).map_err(|err| format!("{err:#}"))
+            let applied = match sections::not_for_a_folder(&outcome.judgement) {
+                Some(why) => Err(why),
+                None => {
+                    apply::to_working_folder(folder, repo, change).map_err(|err| format!("{err:#}"))
+                }
+            };
+            applied.map(|()| Some(change))
         }
         Some(_) => Err("the run has not come to its end".to_owned()),
         None => Ok(None),

@@ -19,9 +19,11 @@ const MAX_FILES: usize = 50;
 const MAX_BYTES: usize = 128 << 10;
 
 /// The updates of one prompt. Ids of calls are unique in a run, and have to be in a session, so each has the number
-/// of its prompt.
+/// of its prompt, and of its attempt.
 pub(super) struct Updates {
     prompt: usize,
+    /// The attempt that an event is of, where there are several at the work.
+    attempt: Option<u32>,
     folder: PathBuf,
     begun: HashSet<String>,
     told: usize,
@@ -29,16 +31,16 @@ pub(super) struct Updates {
 
 impl Updates {
     pub(super) fn new(prompt: usize, folder: &Path) -> Updates {
-        Updates { prompt, folder: folder.to_owned(), begun: HashSet::new(), told: 0 }
+        Updates { prompt, attempt: None, folder: folder.to_owned(), begun: HashSet::new(), told: 0 }
     }
 
     /// What of an event the client is told.
-    pub(super) fn of(&mut self, event: &Event<'_>) -> Vec<Update> {
+    pub(super) fn of(&mut self, attempt: Option<u32>, event: &Event<'_>) -> Vec<Update> {
+        self.attempt = attempt;
+        let of_agent = |agent: Option<&str>, words: &str| of_agent(attempt, agent, words);
         match event {
-            Event::Message { text, agent: None, .. } => vec![self.says(text)],
-            Event::Message { text, agent: Some(agent), .. } => {
-                vec![self.thinks(&format!("[{agent}] {text}"))]
-            }
+            Event::Message { text, agent: None, .. } if attempt.is_none() => vec![self.says(text)],
+            Event::Message { text, agent, .. } => vec![self.thinks(&of_agent(*agent, text))],
             Event::Reasoning { text, agent, .. } => vec![self.thinks(&of_agent(*agent, text))],
             Event::Compacted { agent, .. } => {
                 vec![self.thinks(&of_agent(*agent, "The conversation was shortened."))]
@@ -166,8 +168,9 @@ impl Updates {
     }
 
     fn id(&self, agent: Option<&str>, id: &str) -> String {
+        let attempt = self.attempt.map(|attempt| format!("attempt-{attempt}/")).unwrap_or_default();
         let agent = agent.map(|agent| format!("{agent}/")).unwrap_or_default();
-        format!("{}/{agent}{id}", self.prompt)
+        format!("{}/{attempt}{agent}{id}", self.prompt)
     }
 
     fn next(&mut self, what: &str) -> String {
@@ -176,8 +179,10 @@ impl Updates {
     }
 }
 
-fn of_agent(agent: Option<&str>, words: &str) -> String {
-    agent.map_or_else(|| words.to_owned(), |agent| format!("[{agent}] {words}"))
+fn of_agent(attempt: Option<u32>, agent: Option<&str>, words: &str) -> String {
+    let attempt = attempt.map(|attempt| format!("[attempt {attempt}] ")).unwrap_or_default();
+    let agent = agent.map(|agent| format!("[{agent}] ")).unwrap_or_default();
+    format!("{attempt}{agent}{words}")
 }
 
 /// The tool and the first line of its arguments.

@@ -12,12 +12,12 @@ use patchwright_config::file::{File, read_file};
 use patchwright_config::flags::Common;
 use patchwright_config::{Config, Mode, SandboxChoice, Source, merge, output_schema};
 use patchwright_git::{commit_named, working_folder_of};
-use patchwright_report::annotations;
+use patchwright_report::{annotations, sections};
 use patchwright_sandbox::docker::DockerSandbox;
 use patchwright_task::pipeline::{self, RunReport};
 use patchwright_task::run::RunEnvironment;
 use patchwright_task::world::World;
-use patchwright_types::outcome::Conclusion;
+use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::task::ExecRequest;
 
 /// Follow a prompt on a local repository or URL, without a forge
@@ -71,6 +71,9 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     merge::lay(&mut config, said, Source::Flag);
     let prompt = prompt(&args.prompt)?;
     let repository = repository(&args.repo, ui)?;
+    if args.apply {
+        has_working_folder(&repository)?;
+    }
     without_docker(&mut config, env, ui).await;
     let world = World::for_repository(&config, &args.common, env).await?;
     let request = ExecRequest {
@@ -91,6 +94,13 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     ui.say(&format!("results are in {}", report.folder.display()));
     let applied = match report.outcome.conclusion {
         Conclusion::Done if args.apply => apply(&repository, &report, ui),
+        _ if args.apply && report.outcome.change.is_some() => {
+            ui.say(&format!(
+                "nothing was written into `{repository}`, because the run has not come to its end; its change is {}",
+                report.folder.join("change.patch").display()
+            ));
+            Ok(())
+        }
         _ => Ok(()),
     };
     Ok(match applied {
@@ -157,6 +167,17 @@ fn repository(named: &str, ui: Ui) -> Result<String> {
     Ok(path.to_owned())
 }
 
+/// Refuses `--apply` where there is nothing to write into, before anything is paid for.
+fn has_working_folder(repository: &str) -> Result<()> {
+    if Path::new(repository).join(".git").exists() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "`{repository}` has no working folder that `--apply` could write into"
+    ))
+    .hint("leave `--apply` out, and apply `change.patch` of the run's folder where you want it"))
+}
+
 /// What `--base` names. Servers know branches, tags and whole ids; a repository of this machine knows more names.
 fn base_of(repository: &str, base: String) -> String {
     commit_named(Path::new(repository), &base).map_or(base, |commit| commit.to_string())
@@ -201,7 +222,18 @@ fn prompt(argument: &str) -> Result<String> {
 /// Writes the change into the working folder. The folder belongs to the person who runs this, and
 /// the patch was checked, but files that were edited meanwhile are theirs: then nothing is written.
 fn apply(repository: &str, report: &RunReport, ui: Ui) -> Result<()> {
-    let Some(change) = &report.outcome.change else { return Ok(()) };
+    let Outcome { change, judgement, .. } = &report.outcome;
+    let Some(change) = change else { return Ok(()) };
+    let patch = report.folder.join("change.patch");
+    if let Some(why) = sections::not_for_a_folder(judgement) {
+        return Err(Failure::usage(format!(
+            "the change was not written into `{repository}`: {why}"
+        ))
+        .hint(format!(
+            "read {}, and apply it with `git apply` where you want it",
+            patch.display()
+        )));
+    }
     patchwright_git::apply::to_working_folder(
         std::path::Path::new(repository),
         &report.repo,
@@ -210,8 +242,11 @@ fn apply(repository: &str, report: &RunReport, ui: Ui) -> Result<()> {
     .map_err(|err| {
         Failure::usage(format!("the change was not written into `{repository}`"))
             .caused_by(err)
-            .hint(format!("it is kept in {}", report.folder.join("change.patch").display()))
+            .hint(format!("it is kept in {}", patch.display()))
     })?;
     ui.say(&format!("wrote {} files into {repository}", change.files.len()));
+    for flag in sections::to_look_at(judgement) {
+        ui.say(&format!("please look at: {flag}"));
+    }
     Ok(())
 }

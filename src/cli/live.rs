@@ -42,9 +42,6 @@ impl Live {
             > tracing::level_filters::LevelFilter::OFF;
         let talks = ui.verbosity == Verbosity::Normal && !ui.actions && !logs;
         let screen = (talks && std::io::stderr().is_terminal()).then(stand).flatten();
-        if screen.is_some() {
-            outlive_the_terminal();
-        }
         let plain = screen.is_none();
         let state = LiveState {
             screen,
@@ -155,13 +152,4 @@ fn size() -> (usize, usize) {
     let size = size.ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
     // The last column stays free: terminals differ in what a full line does.
     size.map_or((79, 24), |size| (usize::from(size.ws_col) - 1, usize::from(size.ws_row)))
-}
-
-/// Closing the terminal does not end the run: with a listener, a hang-up no longer ends the process.
-fn outlive_the_terminal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    if tokio::runtime::Handle::try_current().is_ok() {
-        // It stays for the life of the process, also when nobody listens any more.
-        let _ = signal(SignalKind::hangup());
-    }
 }

@@ -19,6 +19,7 @@ use patchwright_fleet::batch::campaign::{self, Campaign};
 use patchwright_fleet::batch::cron::Crontab;
 use patchwright_fleet::batch::drive::Options;
 use patchwright_fleet::batch::fleet::Fleet;
+use patchwright_task::signals;
 use patchwright_types::campaign::Millis;
 
 /// Between two looks at the clock: it may be set, and a machine may sleep.
@@ -210,6 +211,7 @@ impl Schedule {
 
     /// Stays until a signal, which puts unfinished runs back.
     async fn stay(&mut self) -> Result<u8> {
+        signals::watch_serving();
         self.announce();
         let drain = self.fleet.drain.clone();
         while !drain.is_cancelled() {

@@ -19,6 +19,7 @@ use patchwright_fleet::server::{
     self, DashboardAccess, Network, Options, ServedRepositories, TrustedProxy,
 };
 use patchwright_forge::github::HookSource;
+use patchwright_task::signals;
 use patchwright_types::campaign::{JobKind, Millis};
 
 const SECRET: &str = "PATCHWRIGHT_WEBHOOK_SECRET";
@@ -128,6 +129,7 @@ pub struct Args {
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
+    signals::watch_serving();
     let lease = args.lease.length()?;
     let retention = args.retention.length()?;
     let secrets = secrets(env)?;

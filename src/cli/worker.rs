@@ -14,6 +14,7 @@ use patchwright_config::flags::Common;
 use patchwright_fleet::batch::fleet::{self, Fleet};
 use patchwright_fleet::batch::launch::Launcher;
 use patchwright_fleet::batch::worker::{self, WorkerOptions};
+use patchwright_task::signals;
 use patchwright_types::campaign::{JobKind, Lease, Millis};
 
 /// Run jobs of the shared database until stopped
@@ -78,6 +79,7 @@ const PODS: NonZeroUsize = NonZeroUsize::new(10).expect("it is not zero");
 
 /// Works until a signal; exits with 0, because jobs have outcomes of their own.
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
+    signals::watch_serving();
     let lease = args.lease.length()?;
     let handed_over = handed_over(&args, lease)?;
     let config = args.common.resolve()?;

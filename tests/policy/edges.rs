@@ -214,15 +214,14 @@ fn links_are_followed_by_every_segment() {
 #[test]
 fn paths_that_no_tree_may_have_are_known() {
     use patchwright_policy::paths::unsafe_path;
-    for path in
-        ["", "/a", "a\\b", "a\0b", "a\nb", "a//b", "a/./b", "../a", "a/..", "a/ /b", "a/.../b"]
-    {
+    for path in ["", "/a", "a\0b", "a\nb", "a//b", "a/./b", "../a", "a/.."] {
         assert!(unsafe_path(path).is_some(), "{path:?}");
     }
     for path in [".git", "a/.GIT/b", "git~1", "a/.git:x", ".git. /a"] {
         assert_eq!(unsafe_path(path), Some("is inside a git folder"), "{path:?}");
     }
-    for path in ["a", "a/b", ".github/a", "git", "a.git", "agit~1"] {
+    // Names that only another system cannot have are refused where a change brings them.
+    for path in ["a", "a/b", "a\\b", "a/ /b", "a/.../b", ".github/a", "git", "a.git", "agit~1"] {
         assert_eq!(unsafe_path(path), None, "{path:?}");
     }
 }
@@ -250,8 +249,7 @@ fn scripts_are_those_of_a_package_file_wherever_it_is() {
 fn a_folder_that_becomes_a_git_repository_is_shown() {
     let is_flagged = |path: &str, new: &str| {
         let judgement = Draft::default().file(path, None, Some(new)).judge(&Policy::default(), &[]);
-        judgement.flags.iter().any(|flag| flag.rule == "path.protected.git")
-            && judgement.wants_draft()
+        judgement.flags.iter().any(|flag| flag.rule == "path.git-folder") && judgement.wants_draft()
     };
     let id = "0123456789abcdef0123456789abcdef01234567\n";
     for (path, new) in [

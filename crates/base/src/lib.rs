@@ -1,6 +1,6 @@
 //! The base of every other crate: [`error`]s for people, secrets ([`redact`]), the [`clock`], the log
 //! ([`telemetry`]), the environment ([`env`]), who a [`process`] is, whose a folder is ([`ownership`]), the certificates of
-//! HTTP clients ([`roots`]), clean [`text`], GitHub's Markdown ([`gfm`]), the [`host`] of an address and the printer ([`ui`]).
+//! HTTP clients ([`roots`]), clean [`text`], GitHub's Markdown ([`gfm`]), the [`host`] of an address, the printer ([`ui`]) and its thread ([`printing`]).
 
 pub mod clock;
 pub mod duration;
@@ -10,6 +10,7 @@ pub mod gfm;
 pub mod host;
 pub mod invisible;
 pub mod ownership;
+pub mod printing;
 pub mod process;
 pub mod redact;
 pub mod roots;

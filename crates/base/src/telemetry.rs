@@ -12,6 +12,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry};
 
+use crate::printing::{self, Stream};
 use crate::redact::Redactor;
 
 static JSON: AtomicBool = AtomicBool::new(false);
@@ -90,11 +91,12 @@ impl Write for RedactedStderr {
     /// The formatter hands over one whole event at a time, so a secret is never split over writes.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = self.redactor.redact(&String::from_utf8_lossy(bytes));
-        io::stderr().lock().write_all(text.as_bytes())?;
+        printing::print(Stream::Err, text);
         Ok(bytes.len())
     }
 
+    /// What is printed is written soon; see [`printing`].
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().lock().flush()
+        Ok(())
     }
 }

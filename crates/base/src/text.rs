@@ -190,6 +190,11 @@ pub fn fence(text: &str, info: &str) -> String {
     format!("{fence}{info}\n{text}{end}{fence}\n")
 }
 
+/// Whoever copies the text out of such a block has it as it is here: no character was taken away or shown by other ones.
+pub fn is_whole_in_fence(text: &str) -> bool {
+    without_markers(&visible(&without_ansi(text))) == text
+}
+
 pub fn longest_run(text: &str, of: char) -> usize {
     text.split(|c| c != of).map(str::len).max().unwrap_or(0) / of.len_utf8()
 }

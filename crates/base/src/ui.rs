@@ -5,13 +5,14 @@
 //! choose much of what is printed, so everything but documents passes through redaction.
 
 use parking_lot::{Mutex, MutexGuard};
-use std::io::{self, Write};
+use std::io;
 
 use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::clock::Clock;
+use crate::printing::{self, Stream};
 use crate::redact::Redactor;
 use crate::redact::keys::without_keys;
 use crate::telemetry;
@@ -115,15 +116,17 @@ impl Ui {
         }
     }
 
-    /// Raw output of commands whose stdout is a document (`tools`, `apply-patch`).
+    /// Raw output of commands whose stdout is a document (`tools`, `apply-patch`). Waits for whoever reads it.
     pub fn document(self, text: &str) {
-        Ui::out(text);
+        printing::print_document(format!("{text}\n"));
     }
 
-    /// A workflow command built by [`annotations`]; printed only under Actions.
+    /// A workflow command built by [`annotations`]; printed only under Actions, and on stderr where stdout carries JSON: the
+    /// runner reads both.
     pub fn workflow_command(self, command: &str) {
         if self.actions {
-            Ui::out(&self.redact(command));
+            let stream = if self.json { Stream::Err } else { Stream::Out };
+            printing::print(stream, format!("{}\n", self.redact(command)));
         }
     }
 
@@ -143,17 +146,11 @@ impl Ui {
             None => self.clean(text),
         };
         let text = if telemetry::is_json() { as_json(&text) } else { text };
-        // A closed stderr must not end the run.
-        above(|| {
-            let _ = writeln!(std::io::stderr().lock(), "{text}");
-        });
+        printing::print(Stream::Err, text + "\n");
     }
 
     fn out(text: &str) {
-        above(|| {
-            let mut stdout = std::io::stdout().lock();
-            keep_loss(writeln!(stdout, "{text}").and_then(|()| stdout.flush()));
-        });
+        printing::print(Stream::Out, format!("{text}\n"));
     }
 }
 

@@ -443,7 +443,7 @@ behaving! {
 
     /// The section `limits`.
     Limits in "limits." (file => file.limits) {
-        /// model replies
+        /// model replies, before the one that is asked for in the end
         max_turns: u32 => limits.max_turns, Lower
             least (1)
             flag given {

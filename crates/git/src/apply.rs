@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -34,13 +35,13 @@ pub fn to_working_folder(folder: &Path, repo: &Repo, change: &Change) -> anyhow:
 pub fn is_in_working_folder(folder: &Path, repo: &Repo, files: &[FileChange]) -> bool {
     let Ok(root) = Root::open(folder) else { return false };
     files.iter().all(|file| {
+        let Some(new) = &file.new else {
+            // An error is a file in the place of one of its folders.
+            return matches!(root.entry(&file.path), Ok(Entry::Absent | Entry::Dir) | Err(_));
+        };
         let now = root.read(&file.path, CAP as u64).ok();
-        let then = file.new.as_ref().map(|entry| tree::read_blob(repo, entry.oid, CAP));
-        match (now, then) {
-            (Some(now), Some(Ok(then))) => now == then || now == with_crlf(&then),
-            (None, None) => true,
-            _ => false,
-        }
+        let then = tree::read_blob(repo, new.oid, CAP).ok();
+        now.zip(then).is_some_and(|(now, then)| now == then || now == with_crlf(&then))
     })
 }
 
@@ -71,10 +72,19 @@ fn check_untouched(root: &Root, repo: &Repo, file: &FileChange) -> anyhow::Resul
     Ok(LineEnding::Crlf)
 }
 
-/// What the file has in the folder; nothing where a folder is that the change has to make way.
+/// What the file has in the folder, or where the link leads to; nothing where a folder is that the change has to make way.
 fn content(root: &Root, file: &FileChange) -> io::Result<Option<Vec<u8>>> {
-    if file.old.is_none() && matches!(root.entry(&file.path), Ok(Entry::Dir)) {
-        return Ok(None);
+    let was_link = file.old.as_ref().is_some_and(|old| old.mode == Mode::Symlink);
+    match root.entry(&file.path) {
+        Ok(Entry::Dir) if file.old.is_none() => return Ok(None),
+        Ok(Entry::Link(_) | Entry::Outside) if was_link => {
+            let target = fs_err::read_link(root.path().join(&file.path))?;
+            return Ok(Some(target.into_os_string().into_vec()));
+        }
+        Ok(Entry::Link(_) | Entry::Outside) => {
+            return Err(io::Error::other("it is a link, which it was not in the base commit"));
+        }
+        _ => {}
     }
     match root.read(&file.path, CAP as u64) {
         Ok(content) => Ok(Some(content)),
@@ -140,12 +150,21 @@ impl<'r> Steps<'r> {
             self.removals.push(FileOp::Remove { path });
             return Ok(());
         };
-        let mode = match entry.mode {
-            Mode::File => 0o644,
-            Mode::Executable => 0o755,
-            Mode::Symlink | Mode::Gitlink => {
+        let now = match self.root.entry(&path) {
+            Ok(Entry::File { mode }) => Some(mode & 0o777),
+            _ => None,
+        };
+        let mode = match (entry.mode, now) {
+            (Mode::Symlink | Mode::Gitlink, _) => {
                 anyhow::bail!("it is a link; apply `change.patch` with `git apply` instead")
             }
+            // Who may read a file is its owner's choice, and git may not even know whether it can be executed.
+            (mode, Some(now)) if file.old.as_ref().is_some_and(|old| old.mode == mode) => Some(now),
+            // Whoever may read it.
+            (Mode::Executable, Some(now)) => Some(now | ((now & 0o444) >> 2)),
+            (Mode::File, Some(now)) => Some(now & !0o111),
+            (Mode::Executable, None) => Some(0o755),
+            (Mode::File, None) => None,
         };
         let content = blob(repo, entry.oid)?;
         let content = if ends == LineEnding::Crlf { with_crlf(&content) } else { content };
@@ -153,7 +172,7 @@ impl<'r> Steps<'r> {
         if matches!(self.root.entry(&path), Ok(Entry::Dir)) {
             self.empty(&path)?;
         }
-        self.writes.push(FileOp::Write { path, content, mode: Some(mode) });
+        self.writes.push(FileOp::Write { path, content, mode });
         Ok(())
     }
 

@@ -92,12 +92,17 @@ pub(super) fn refused(folder: &Path, error: &git2::Error) -> GitError {
     if error.code() == ErrorCode::NotFound || !folder.exists() {
         return GitError::NotFound(folder.display().to_string());
     }
-    // Object names of SHA-256, as a rule.
-    if ["extension", "object format", "repository version"].iter().any(|word| why.contains(word)) {
-        let folder = folder.display();
+    let (why, named) = (why.to_lowercase(), folder.display());
+    if ["object format", "objectformat"].iter().any(|word| why.contains(word)) {
         return GitError::Unacceptable(format!(
-            "`{folder}` is in a format of git that cannot be read here ({why}): only repositories whose object \
+            "`{named}` is in a format of git that cannot be read here ({why}): only repositories whose object \
              names are SHA-1 can; `git fast-export --all | git -C OTHER fast-import` copies it into one of those"
+        ));
+    }
+    if ["extension", "repository version"].iter().any(|word| why.contains(word)) {
+        return GitError::Unacceptable(format!(
+            "`{named}` is in a format of git that cannot be read here ({why}): a plain `git clone` of it can be, and \
+             references in tables (`reftable`) become files by `git refs migrate --ref-format=files`"
         ));
     }
     GitError::NotFound(folder.display().to_string())

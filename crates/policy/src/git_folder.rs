@@ -6,7 +6,8 @@
 use super::Blobs;
 use patchwright_git::tree::{FileChange, Mode};
 
-pub(super) const RULE: &str = "path.protected.git";
+/// The rule of the flag on such a file.
+pub const RULE: &str = "path.git-folder";
 
 /// What only git has in the `[core]` of a configuration, in small letters: the version that it writes into each, and the
 /// keys that run commands or lead elsewhere.

@@ -6,7 +6,7 @@
 //! the pull request a draft). The lists are tables in [`paths`], [`secrets`] and [`content`].
 
 pub mod content;
-mod git_folder;
+pub mod git_folder;
 pub mod names;
 pub mod owners;
 pub mod paths;

@@ -172,7 +172,10 @@ pub(super) fn check(
     judgement: &mut Judgement,
 ) {
     let violation = |rule, message: String| Violation::new(rule, Some(file.path.clone()), message);
-    if let Some(reason) = unsafe_path(&file.path) {
+    // A name that the base has already is nothing that the change brings.
+    let is_new = file.old.is_none();
+    let elsewhere = is_new.then(|| unsafe_elsewhere(&file.path)).flatten();
+    if let Some(reason) = unsafe_path(&file.path).or(elsewhere) {
         judgement.violations.push(violation("path.unsafe", reason.to_owned()));
     }
     if let Some((rule, message)) = broken_mode(file, blobs) {
@@ -260,7 +263,7 @@ fn protection(lists: &Lists, folded: &str) -> Option<(&'static str, String)> {
 
 /// A reason why no tree of ours may have this path.
 pub fn unsafe_path(path: &str) -> Option<&'static str> {
-    if path.is_empty() || path.starts_with('/') || path.contains('\\') || path.contains('\0') {
+    if path.is_empty() || path.starts_with('/') || path.contains('\0') {
         return Some("is not a relative path with `/` between the names");
     }
     if path.chars().any(char::is_control) {
@@ -270,7 +273,7 @@ pub fn unsafe_path(path: &str) -> Option<&'static str> {
         let name = folded(segment);
         // Windows drops dots and spaces at the end of a name.
         let name = name.trim_end_matches(['.', ' ']);
-        if matches!(segment, "" | "." | "..") || name.is_empty() {
+        if matches!(segment, "" | "." | "..") {
             return Some("has an empty, `.` or `..` segment");
         }
         // `git~1` is the 8.3 short name of `.git` on Windows, and `.git:` opens a stream of it on
@@ -278,6 +281,18 @@ pub fn unsafe_path(path: &str) -> Option<&'static str> {
         if name == ".git" || name.starts_with("git~") || name.starts_with(".git:") {
             return Some("is inside a git folder");
         }
+    }
+    None
+}
+
+/// A reason why a path means something else on another system, where it is no better than an unsafe one.
+fn unsafe_elsewhere(path: &str) -> Option<&'static str> {
+    if path.contains('\\') {
+        return Some("has a backslash, which stands between names on Windows");
+    }
+    let is_dots = |segment: &str| folded(segment).trim_end_matches(['.', ' ']).is_empty();
+    if path.split('/').any(is_dots) {
+        return Some("has a name of dots and spaces alone, which Windows takes for another one");
     }
     None
 }

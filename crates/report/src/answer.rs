@@ -143,8 +143,12 @@ fn is_about(reason: &str, violations: &[Violation]) -> bool {
 /// The change, and how to apply it.
 fn patch(out: &mut String, patch: Option<&str>) {
     match patch {
-        // Without the key in it, which is not posted, it could not be applied.
-        Some(patch) if patch.len() <= MAX_PATCH && !keys::has_keys(patch) => {
+        // Without the key in it, which is not posted, it could not be applied, nor without its line ends.
+        Some(patch)
+            if patch.len() <= MAX_PATCH
+                && !keys::has_keys(patch)
+                && text::is_whole_in_fence(patch) =>
+        {
             let block = text::fence(patch, "diff");
             let _ = write!(
                 out,

@@ -10,7 +10,7 @@ use patchwright_base::duration::{format_duration, format_milliseconds};
 use patchwright_base::redact::keys;
 use patchwright_base::text::{self, code, code_cell, inline};
 use patchwright_git::tree::{Change, FileChange, Mode};
-use patchwright_policy::{Judgement, Violation};
+use patchwright_policy::{Judgement, Violation, git_folder};
 use patchwright_sandbox::egress::ledger::HostUse;
 use patchwright_types::evidence::{Evidence, Verdict};
 use patchwright_types::outcome::{Conclusion, ModelUse, Outcome, Provenance, Spending};
@@ -117,6 +117,19 @@ pub fn may_quote(outcome: &Outcome) -> bool {
     !outcome.judgement.violations.iter().any(is_text)
 }
 
+/// What a person has to look at before they use a change that was written into their folder: its flags, but for mere notes.
+pub fn to_look_at(judgement: &Judgement) -> Vec<String> {
+    let flags = judgement.flags.iter().filter(|flag| flag.rule != "path.note");
+    flags.take(MAX_ROWS).map(violation).collect()
+}
+
+/// Why a change is not written into a folder that somebody works in: the next `git status` of a shell's prompt or an editor
+/// would run what it brings.
+pub fn not_for_a_folder(judgement: &Judgement) -> Option<String> {
+    let flag = judgement.flags.iter().find(|flag| flag.rule == git_folder::RULE)?;
+    Some(violation(flag))
+}
+
 /// A violation or flag as part of a line.
 pub fn violation(violation: &Violation) -> String {
     let rule = code(&violation.rule);
@@ -143,6 +156,16 @@ pub fn held_back(judgement: &Judgement, patch: Option<&str>, most: usize) -> Str
     }
     left_out(&mut out, judgement.held_back.len(), "files");
     let Some(patch) = patch else { return out };
+    if !text::is_whole_in_fence(patch) {
+        out.push_str(
+            "\nIf you want them, run `git apply held-back.patch` with this patch of the run's files. A copy from here cannot \
+             be applied: it has line ends of Windows, or characters that nobody sees, which a page does not keep.\n",
+        );
+        if patch.len() <= most && !keys::has_keys(patch) {
+            out.push_str(&patch_block(patch));
+        }
+        return out;
+    }
     out.push_str("\nIf you want them, read this patch, save it as `held-back.patch` and run\n");
     out.push_str("`git apply held-back.patch`.\n");
     if patch.len() > most {
@@ -154,9 +177,13 @@ pub fn held_back(judgement: &Judgement, patch: Option<&str>, most: usize) -> Str
         out.push_str("\nThe patch has a key in it; it is among the run's files.\n");
         return out;
     }
-    let block = text::fence(patch, "diff");
-    let _ = write!(out, "\n<details><summary>Patch</summary>\n\n{block}\n</details>\n");
+    out.push_str(&patch_block(patch));
     out
+}
+
+fn patch_block(patch: &str) -> String {
+    let block = text::fence(patch, "diff");
+    format!("\n<details><summary>Patch</summary>\n\n{block}\n</details>\n")
 }
 
 /// Tools of one table.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::sections;
 use patchwright_base::text::code;
 use patchwright_types::outcome::{Conclusion, Outcome};
 
@@ -34,7 +35,13 @@ pub fn closing(outcome: &Outcome, applied: Applied<'_>, folder: &Path) -> Option
     let patch = code(&folder.join("change.patch").display().to_string());
     match applied {
         Applied::Nothing => {}
-        Applied::Written => parts.push(format!("{files} changed in the folder. {checks}")),
+        Applied::Written => {
+            parts.push(format!("{files} changed in the folder. {checks}"));
+            let flags = sections::to_look_at(&outcome.judgement);
+            if !flags.is_empty() {
+                parts.push(format!("Please look at: {}.", flags.join("; ")));
+            }
+        }
         Applied::Kept(why) => {
             parts.push(format!("Nothing was written into the folder: {why}. The change is kept in {patch}. {checks}"));
         }

@@ -12,13 +12,13 @@ use patchwright_base::ui::{StreamEvent, Ui};
 use patchwright_journal::{self as journal, Redact};
 use patchwright_types::events::{Event, FORMAT};
 
-/// Somebody in this process who is told what happens in a run. Called from the loop, so it must not block. What
-/// it hands on to others it redacts itself.
+/// Somebody in this process who is told what happens in a run, and in which of its attempts where it has several. Called
+/// from the loop, so it must not block. What it hands on to others it redacts itself.
 #[derive(Clone)]
-pub struct Watcher(Arc<dyn Fn(&Event<'_>) + Send + Sync>);
+pub struct Watcher(Arc<dyn Fn(Option<u32>, &Event<'_>) + Send + Sync>);
 
 impl Watcher {
-    pub fn new(told: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Watcher {
+    pub fn new(told: impl Fn(Option<u32>, &Event<'_>) + Send + Sync + 'static) -> Watcher {
         Watcher(Arc::new(told))
     }
 }
@@ -52,7 +52,7 @@ impl EventTeller {
 
     pub(super) fn tell(&self, event: &Event<'_>) {
         if let Some(Watcher(told)) = &self.watcher {
-            told(event);
+            told(self.ui.attempt, event);
         }
         if self.ui.json
             && let Ok(mut value) = serde_json::to_value(event)

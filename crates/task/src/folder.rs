@@ -139,8 +139,17 @@ impl RunFolder {
     /// # Errors
     /// When it is not readable which run that is.
     pub fn unfinished_folder(world: &World, task: &Task) -> Result<Option<PathBuf>> {
-        let pointer = pointer(world, task, key(task, None));
-        let unfinished = unfinished(world, Some(&pointer), None)?;
+        RunFolder::unfinished_folder_at(world, task, None)
+    }
+
+    /// As [`RunFolder::unfinished_folder`], where `at` fixes the folder.
+    pub fn unfinished_folder_at(
+        world: &World,
+        task: &Task,
+        at: Option<&Path>,
+    ) -> Result<Option<PathBuf>> {
+        let pointer = at.is_none().then(|| pointer(world, task, key(task, None)));
+        let unfinished = unfinished(world, pointer.as_deref(), at)?;
         Ok(unfinished.map(|(_, path)| path))
     }
 
@@ -227,7 +236,7 @@ fn unfinished(
     at: Option<&Path>,
 ) -> Result<Option<(String, PathBuf)>> {
     if let Some(at) = at {
-        return Ok(Some((String::new(), at.to_path_buf())));
+        return Ok(Some((run_in(at).unwrap_or_default(), at.to_path_buf())));
     }
     let Some(pointer) = pointer else { return Ok(None) };
     let damaged = |cause: anyhow::Error| {
@@ -249,6 +258,14 @@ fn unfinished(
     }
     let path = world.state.join("runs").join(&id);
     Ok(Some((id, path)))
+}
+
+/// The id of the run whose journal lies in this folder; what cannot be read is the complaint of whoever opens it.
+fn run_in(folder: &Path) -> Option<String> {
+    match journal::read(&folder.join(journal::FILE)).ok()?.into_iter().next()?.entry {
+        Entry::RunStarted { run, .. } => Some(run),
+        _ => None,
+    }
 }
 
 /// Opens a journal that has a beginning and no end, and is of the same task.

@@ -147,7 +147,9 @@ pub async fn exec(
     request: ExecRequest,
     environment: RunEnvironment,
 ) -> Result<RunReport> {
-    let run = Start::new(world, config, environment).run(request.clone(), None)?;
+    let mut start = Start::new(world, config, environment);
+    start.abandons_exec(&request).await?;
+    let run = start.run(request.clone(), None)?;
     run.begin().await?;
     let progress = Progress::on_terminal(&run);
     let result = Box::pin(follow(&run, &request, &progress)).await;

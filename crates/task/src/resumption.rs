@@ -13,7 +13,8 @@ use super::failures;
 use super::folder::{self, RunFolder};
 use super::publish::Origin;
 use super::review::admit::AdmittedReview;
-use super::run::Run;
+use super::run::{Run, RunEnvironment};
+use super::workspace::Workspace;
 use crate::context::references::LinkedIssues;
 use crate::context::thread::{self, Thread};
 use crate::world::World;
@@ -23,7 +24,7 @@ use patchwright_base::ui::Ui;
 use patchwright_config::Config;
 use patchwright_forge::{Comment, Comparison, Forge, Issue, Repository, RepositoryId};
 use patchwright_journal::{self as journal, Entry, Line};
-use patchwright_types::task::Task;
+use patchwright_types::task::{ExecRequest, Task};
 
 /// What the server said when it refused the push of a run's change.
 const REFUSAL: &str = "push-refused.json";
@@ -173,6 +174,48 @@ impl<'a> RequestedWork<'a> {
         }
         Ok(Some(format!("`{now}` does not have the commit {} that it stands on", short(commit))))
     }
+}
+
+/// The unfinished run of a prompt in a folder of this machine, where it stands on another commit than the one that is
+/// asked for now: its change would be judged on files that nobody has any more, and be written over those that are there.
+///
+/// # Errors
+/// When the repository cannot be read.
+pub(super) async fn stands_elsewhere(
+    world: &World,
+    environment: &RunEnvironment,
+    task: &Task,
+    request: &ExecRequest,
+) -> Result<Option<String>> {
+    let at = environment.out.as_deref();
+    let Some(path) = RunFolder::unfinished_folder_at(world, task, at)? else { return Ok(None) };
+    let (lines, _) = journal::read_until_damage(&path.join(journal::FILE));
+    let Some(Entry::RunStarted { run, task: recorded, .. }) = lines.first().map(|line| &line.entry)
+    else {
+        return Ok(None);
+    };
+    let is_over = lines.iter().any(|line| matches!(line.entry, Entry::RunEnded { .. }));
+    // Whoever works on it holds its lock, and is not disturbed.
+    if is_over || journal::is_open(&path) || !folder::is_same_work(&recorded.kind, &task.kind) {
+        return Ok(None);
+    }
+    let Some(base) = recorded_base(&lines) else { return Ok(None) };
+    let now = Workspace::where_exec_begins(world, request).await?;
+    // What is far away goes on meanwhile, and nothing is written there.
+    if now.folder.is_none() || now.base.to_string() == base.commit {
+        return Ok(None);
+    }
+    let asked = request.base.as_deref().unwrap_or("HEAD");
+    let files = match at {
+        Some(_) => "are set aside as `*.old.*`".to_owned(),
+        None => format!("stay in {}", path.display()),
+    };
+    environment.ui.say(&format!(
+        "run {run} is not resumed: it stands on the commit {}, and `{asked}` is {} by now; its files {files}",
+        short(&base.commit),
+        short(&now.base.to_string())
+    ));
+    Ok(Some(run.clone()))
 }
 
 /// The branch that a run is for: the one that was recorded, as long as it is there and no other is asked for.

@@ -1,14 +1,20 @@
 //! What ends a run from outside. SIGINT and SIGTERM: the first one asks the run to stop and save its
-//! work, the second one ends the process at once. In a fleet also a lost lease, and a worker that ends;
+//! work, the second one ends the process at once. A terminal that is gone (SIGHUP) ends no run, whose end is written all
+//! the same, but ends what serves somebody until it is told to stop. In a fleet also a lost lease, and a worker that ends;
 //! in a session somebody who cancels.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use patchwright_base::printing;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+/// A terminal that is gone is a signal to end.
+static HANGUP_ENDS: AtomicBool = AtomicBool::new(false);
 static RECEIVED: AtomicU8 = AtomicU8::new(0);
+const HANGUP: u8 = 1;
 static TOKEN: OnceLock<CancellationToken> = OnceLock::new();
 
 /// Starts watching (once per process) and returns the token that the first signal cancels.
@@ -16,12 +22,24 @@ pub fn watch() -> CancellationToken {
     TOKEN
         .get_or_init(|| {
             let token = CancellationToken::new();
-            for (kind, number) in [(SignalKind::interrupt(), 2), (SignalKind::terminate(), 15)] {
+            let kinds = [
+                (SignalKind::hangup(), HANGUP),
+                (SignalKind::interrupt(), 2),
+                (SignalKind::terminate(), 15),
+            ];
+            for (kind, number) in kinds {
+                // `nohup` has said already that it ends nothing.
+                if number == HANGUP && is_ignored(number) {
+                    continue;
+                }
                 let token = token.clone();
                 // Without a handler the default action ends the process, which is safe as well.
                 let Ok(mut stream) = signal(kind) else { continue };
                 tokio::spawn(async move {
                     while stream.recv().await.is_some() {
+                        if number == HANGUP && !HANGUP_ENDS.load(Ordering::Relaxed) {
+                            continue;
+                        }
                         if RECEIVED.swap(number, Ordering::SeqCst) != 0 {
                             end_now(number);
                         }
@@ -32,6 +50,27 @@ pub fn watch() -> CancellationToken {
             token
         })
         .clone()
+}
+
+/// Whether whoever started this process had it ignore a signal, as `proc_pid_status(5)` says it.
+fn is_ignored(number: u8) -> bool {
+    let status = fs_err::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (number - 1) & 1 == 1)
+}
+
+/// As [`watch`], for a process that serves until it is told to stop: without its terminal it ends as by SIGTERM.
+pub fn watch_serving() -> CancellationToken {
+    HANGUP_ENDS.store(true, Ordering::Relaxed);
+    watch()
+}
+
+/// Resolves when a signal has come and this much time has passed since then.
+pub async fn had_time(patience: Duration) {
+    let Some(token) = TOKEN.get() else { return std::future::pending().await };
+    token.cancelled().await;
+    tokio::time::sleep(patience).await;
 }
 
 /// Why a run was cancelled, when that was not a signal.
@@ -70,5 +109,7 @@ pub fn received(token: &CancellationToken) -> Option<u8> {
 /// The second signal: exit at once. The sweep of the next run removes what is left behind.
 #[expect(clippy::exit, reason = "a second signal must not wait for anything")]
 fn end_now(number: u8) {
+    // A thread of its own writes what was said last, in no time as a rule.
+    printing::flush(Some(Duration::from_millis(100)));
     std::process::exit(i32::from(128 + number));
 }

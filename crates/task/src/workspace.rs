@@ -115,9 +115,7 @@ impl Checkout {
     pub(super) async fn of_exec(run: &Run<'_>, request: &ExecRequest) -> Result<Checkout> {
         let ExecRequest { repository, base, .. } = request;
         let state = &run.world.state;
-        let remote = run.world.remote(repository)?;
-        let opened = Workspace::open_remote(state, remote, repository, base.as_deref(), DEPTH);
-        let opened = opened.await?;
+        let opened = Workspace::of_exec(run.world, request).await?;
         if let Some(commit) = request.after.as_ref().and_then(|it| opened.left_by(it)) {
             let (workspace, rules) = (run.pinned(opened.at(commit))?, Rules(opened));
             return Ok(Checkout { workspace, rules });
@@ -181,6 +179,29 @@ impl Workspace {
             folder: None,
             part: None,
             compared_with: None,
+        })
+    }
+
+    /// The repository of `exec`, at what its base is now.
+    async fn of_exec(world: &World, request: &ExecRequest) -> Result<Workspace> {
+        let ExecRequest { repository, base, .. } = request;
+        let remote = world.remote(repository)?;
+        Workspace::open_remote(&world.state, remote, repository, base.as_deref(), DEPTH).await
+    }
+
+    /// As [`Workspace::of_exec`], with what earlier runs of its session have left.
+    ///
+    /// # Errors
+    /// For the user: it cannot be read.
+    pub(super) async fn where_exec_begins(
+        world: &World,
+        request: &ExecRequest,
+    ) -> Result<Workspace> {
+        let opened = Workspace::of_exec(world, request).await?;
+        let commit = request.after.as_ref().and_then(|it| opened.left_by(it));
+        Ok(match commit {
+            Some(commit) => opened.at(commit),
+            None => opened,
         })
     }
 

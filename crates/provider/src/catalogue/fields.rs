@@ -181,6 +181,9 @@ impl Fields {
     /// These fields, and `base` where they are absent.
     pub(super) fn over(self, base: &Fields) -> Fields {
         let base = base.clone();
+        // What was chosen for a longer window says nothing of this one.
+        let fits = |at: &u64| self.context.is_none_or(|context| *at <= context / 100 * 85);
+        let compact_at = base.compact_at.filter(fits);
         Fields {
             slug: self.slug.or(base.slug),
             like: self.like.or(base.like),
@@ -209,7 +212,7 @@ impl Fields {
             strict: self.strict.or(base.strict),
             images: self.images.or(base.images),
             tool_search: self.tool_search.or(base.tool_search),
-            compact_at: self.compact_at.or(base.compact_at),
+            compact_at: self.compact_at.or(compact_at),
             stateful: self.stateful.or(base.stateful),
             output_limit: self.output_limit.or(base.output_limit),
             stream_usage: self.stream_usage.or(base.stream_usage),
