@@ -6,7 +6,7 @@ use expect_test::expect;
 use serde_json::json;
 
 use crate::support::git_repo::git;
-use crate::support::model::{Turn, call, custom, fail, say};
+use crate::support::model::{Turn, call, custom, fail, say, stall};
 use crate::support::world::{FILES, PATCH, TestWorld, fix};
 
 const FIXED: &str = "add() {\n  echo $(($1 + $2))\n}\n";
@@ -289,6 +289,35 @@ fn a_prompt_whose_model_failed_goes_on_with_the_same_command() {
     world.model.add(fix());
     world.run(&command).expect(0);
     assert_eq!(world.runs().len(), 2, "a run that has ended is not resumed");
+}
+
+#[test]
+fn a_prompt_that_is_worked_on_already_is_named() {
+    let world = TestWorld::local([stall()]);
+    project(&world);
+    let in_out = ["--out", "out"];
+    for (out, named) in
+        [(&[][..], "on this prompt for `project`"), (&in_out[..], "in the folder `out`")]
+    {
+        let args = [&["exec", "Make add add", "--repo", "project"], out].concat();
+        let mut first = world.spawn(&args);
+        while !first_begun(&world, out) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let second = world.run(&args).expect(10);
+        let said = format!("another run is already working {named}");
+        assert!(second.stderr.contains(&said), "{}", second.text());
+        first.kill().unwrap();
+        first.wait().unwrap();
+    }
+}
+
+fn first_begun(world: &TestWorld, out: &[&str]) -> bool {
+    let folder = match out {
+        [] => world.runs().into_iter().next(),
+        _ => Some(world.path("out")),
+    };
+    folder.is_some_and(|it| fs_err::metadata(it.join("journal.jsonl")).is_ok_and(|it| it.len() > 0))
 }
 
 #[test]

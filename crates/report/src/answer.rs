@@ -9,7 +9,6 @@ use chrono::{DateTime, Utc};
 use super::pr_body::is_plain_url;
 use super::{markdown, sections};
 use patchwright_base::error::Failure;
-use patchwright_base::redact::keys;
 use patchwright_base::text::{self, code};
 use patchwright_policy::Violation;
 use patchwright_types::outcome::{Conclusion, Outcome};
@@ -143,12 +142,7 @@ fn is_about(reason: &str, violations: &[Violation]) -> bool {
 /// The change, and how to apply it.
 fn patch(out: &mut String, patch: Option<&str>) {
     match patch {
-        // Without the key in it, which is not posted, it could not be applied, nor without its line ends.
-        Some(patch)
-            if patch.len() <= MAX_PATCH
-                && !keys::has_keys(patch)
-                && text::is_whole_in_fence(patch) =>
-        {
+        Some(patch) if patch.len() <= MAX_PATCH && sections::can_be_copied(patch) => {
             let block = text::fence(patch, "diff");
             let _ = write!(
                 out,

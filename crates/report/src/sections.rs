@@ -181,6 +181,11 @@ pub fn held_back(judgement: &Judgement, patch: Option<&str>, most: usize) -> Str
     out
 }
 
+/// Whoever copies a patch out of a page can apply it: no key is left out, and no line end or character is another one.
+pub(super) fn can_be_copied(patch: &str) -> bool {
+    !keys::has_keys(patch) && text::is_whole_in_fence(patch)
+}
+
 fn patch_block(patch: &str) -> String {
     let block = text::fence(patch, "diff");
     format!("\n<details><summary>Patch</summary>\n\n{block}\n</details>\n")

@@ -50,7 +50,12 @@ impl RunFolder {
         let key = key(task, at);
         let locks = world.state.join("locks");
         create_private(&locks)?;
-        let lock = lock(world, &locks.join(format!("{key}.lock")), &key)?;
+        let what = match (&task.kind, at) {
+            (TaskKind::Exec(_), Some(at)) => format!("in the folder `{}`", at.display()),
+            (TaskKind::Exec(it), None) => format!("on this prompt for `{}`", it.repository),
+            _ => format!("on it: {key}"),
+        };
+        let lock = lock(world, &locks.join(format!("{key}.lock")), &what)?;
         let pointer = at.is_none().then(|| pointer(world, task, key));
         if let Some((id, path)) = unfinished(world, pointer.as_deref(), at)? {
             if abandoned == Some(id.as_str()) {
@@ -220,10 +225,10 @@ fn pointer(world: &World, task: &Task, key: String) -> PathBuf {
     folder.join(key)
 }
 
-fn lock(world: &World, path: &Path, key: &str) -> Result<File> {
+fn lock(world: &World, path: &Path, what: &str) -> Result<File> {
     let taken = lock::take(path, world.clock.now().into());
     taken.map_err(|err| unwritable(path, err))?.ok_or_else(|| {
-        Failure::busy(format!("another run is already working on it: {key}"))
+        Failure::busy(format!("another run is already working {what}"))
             .hint("wait for it to end, or stop it, and run the command again")
     })
 }

@@ -13,7 +13,7 @@ use super::failures;
 use super::folder::{self, RunFolder};
 use super::publish::Origin;
 use super::review::admit::AdmittedReview;
-use super::run::{Run, RunEnvironment};
+use super::run::{Run, RunEnvironment, Start};
 use super::workspace::Workspace;
 use crate::context::references::LinkedIssues;
 use crate::context::thread::{self, Thread};
@@ -176,12 +176,23 @@ impl<'a> RequestedWork<'a> {
     }
 }
 
+impl Start<'_> {
+    /// As [`Start::abandons`], for a prompt in a repository without a forge.
+    pub(super) async fn abandons_exec(&mut self, request: &ExecRequest) -> Result<()> {
+        let Start { world, config, environment, .. } = &*self;
+        let task = Task { kind: request.clone().into(), limits: config.limits.clone() };
+        let found = stands_elsewhere(world, environment, &task, request);
+        self.abandoned = self.unless_interrupted(found).await?;
+        Ok(())
+    }
+}
+
 /// The unfinished run of a prompt in a folder of this machine, where it stands on another commit than the one that is
 /// asked for now: its change would be judged on files that nobody has any more, and be written over those that are there.
 ///
 /// # Errors
 /// When the repository cannot be read.
-pub(super) async fn stands_elsewhere(
+async fn stands_elsewhere(
     world: &World,
     environment: &RunEnvironment,
     task: &Task,

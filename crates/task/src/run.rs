@@ -15,7 +15,7 @@ use super::lfs::Contents;
 use super::network::NetworkAccess;
 use super::packing::Packing;
 use super::publish::Origin;
-use super::resumption::{self, AbandonedRun, RequestedWork};
+use super::resumption::{AbandonedRun, RequestedWork};
 use super::review::admit::AdmittedReview;
 use super::services::RunServices;
 use super::signals;
@@ -34,7 +34,7 @@ use patchwright_journal::Entry;
 use patchwright_sandbox::egress::Egress;
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::setup::SetupReport;
-use patchwright_types::task::{ExecRequest, Task, TaskKind};
+use patchwright_types::task::{Task, TaskKind};
 
 /// Commits of history that the model can look at.
 pub(super) const DEPTH: u32 = patchwright_git::clone::DEFAULT_DEPTH;
@@ -177,15 +177,6 @@ impl<'a> Start<'a> {
         let kind = TaskKind::from(admitted.request.clone());
         let abandoned = self.abandoned(RequestedWork::of_review(admitted), kind).await?;
         self.abandoned = abandoned.map(|it| it.run);
-        Ok(())
-    }
-
-    /// As [`Start::abandons`], for a prompt in a repository without a forge.
-    pub(super) async fn abandons_exec(&mut self, request: &ExecRequest) -> Result<()> {
-        let Start { world, config, environment, .. } = &*self;
-        let task = Task { kind: request.clone().into(), limits: config.limits.clone() };
-        let found = resumption::stands_elsewhere(world, environment, &task, request);
-        self.abandoned = unless_interrupted(environment, found).await?;
         Ok(())
     }
 

@@ -28,7 +28,7 @@ use patchwright_git::{GitError, Oid, blocking};
 use patchwright_sandbox::ContainerLimits;
 use patchwright_sandbox::client::{Client, CollectLimits};
 use patchwright_sandbox::packed::Packed;
-use patchwright_types::task::{EarlierWork, ExecRequest};
+use patchwright_types::task::ExecRequest;
 
 /// Most files that setup depends on.
 const MAX_LOCK_FILES: usize = 20_000;
@@ -180,36 +180,6 @@ impl Workspace {
             part: None,
             compared_with: None,
         })
-    }
-
-    /// The repository of `exec`, at what its base is now.
-    async fn of_exec(world: &World, request: &ExecRequest) -> Result<Workspace> {
-        let ExecRequest { repository, base, .. } = request;
-        let remote = world.remote(repository)?;
-        Workspace::open_remote(&world.state, remote, repository, base.as_deref(), DEPTH).await
-    }
-
-    /// As [`Workspace::of_exec`], with what earlier runs of its session have left.
-    ///
-    /// # Errors
-    /// For the user: it cannot be read.
-    pub(super) async fn where_exec_begins(
-        world: &World,
-        request: &ExecRequest,
-    ) -> Result<Workspace> {
-        let opened = Workspace::of_exec(world, request).await?;
-        let commit = request.after.as_ref().and_then(|it| opened.left_by(it));
-        Ok(match commit {
-            Some(commit) => opened.at(commit),
-            None => opened,
-        })
-    }
-
-    /// The commit of earlier work, where this is the commit that it was begun at, and it is still there.
-    fn left_by(&self, earlier: &EarlierWork) -> Option<Oid> {
-        let is_same = self.base.to_string() == earlier.head;
-        let commit = earlier.commit.parse::<Oid>().ok().filter(|_| is_same)?;
-        self.has(commit).then_some(commit)
     }
 
     /// The tree and a fresh `.git`, as a sandbox takes them; no more than its workspace may hold.
