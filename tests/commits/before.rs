@@ -45,6 +45,119 @@ fn a_rule_that_refuses_what_we_would_push_is_told_first() {
     );
 }
 
+/// As [`refused`], of work that GitHub signs for a person.
+fn refused_signed(github: GitHub, said: &str, hint: &str) {
+    let world = TestWorld::new(github, fix()).set("PATCHWRIGHT_SIGN", "github");
+    let output = world.issue().expect(30);
+    assert!(output.stderr.contains(said), "{}", output.text());
+    assert!(output.stderr.contains(hint), "{}", output.text());
+    assert_eq!(world.model.requests().len(), 0, "{said}: the model was asked");
+    assert_eq!((branches(&world), world.github.pulls().len()), (vec!["main".to_owned()], 0));
+}
+
+#[test]
+fn a_rule_against_the_branch_that_signing_takes_is_told_first() {
+    const STAGING: &str = "patchwright-staging/";
+    let named = || Some(json!({"operator": "starts_with", "pattern": "patchwright/"}));
+    let except = "have the rule except `patchwright-staging/**`";
+    refused_signed(
+        github().rule_below(STAGING, "branch_name_pattern", named()),
+        "refuses the branch `patchwright-staging/",
+        except,
+    );
+    refused_signed(
+        github().rule_below(STAGING, "creation", None),
+        "does not let the branch `patchwright-staging/",
+        except,
+    );
+    // An App, a rule that does not hold for us, and nobody who signs take no such branch.
+    for github in [
+        github().rule_below(STAGING, "creation", None).actions_token(),
+        github()
+            .rule_below(STAGING, "creation", None)
+            .with(|it| it.governance.bypass = Some("always")),
+    ] {
+        let world = TestWorld::new(github, fix()).set("PATCHWRIGHT_SIGN", "github");
+        world.issue().expect(0);
+        assert_eq!(world.github.pulls().len(), 1);
+    }
+    let world = TestWorld::new(github().rule_below(STAGING, "creation", None), fix());
+    world.issue().expect(0);
+    assert_eq!(world.github.pulls().len(), 1);
+}
+
+#[test]
+fn a_branch_that_may_not_be_made_is_told_first_but_one_that_is_there_is_used() {
+    refused(
+        github().rule_below("patchwright/", "creation", None),
+        "does not let the branch `patchwright/issue-7` be made",
+        "`--branch`",
+    );
+    let world = TestWorld::new(github(), fix());
+    world.issue().expect(0);
+    world.github.change(|it| {
+        let rule = json!({"type": "creation", "ruleset_id": 42, "ruleset_source": "acme",
+            "ruleset_source_type": "Organization"});
+        it.governance.rules.push(rule);
+    });
+    world.github.push("main", &[("other.txt", "new\n")]);
+    world.model.add(fix());
+    world.issue().expect(0);
+    assert_eq!(world.github.pulls().len(), 1);
+}
+
+/// Without a look at the rules, GitHub says it in the end.
+#[test]
+fn a_refusal_of_the_branch_that_signing_takes_says_what_can_be_done() {
+    let github = github().rule_below("patchwright-staging/", "creation", None);
+    let world = TestWorld::new(github, fix()).set("PATCHWRIGHT_SIGN", "github");
+    let gone = Kind::Answer(404, json!({"message": "Not Found"}));
+    world.github.fault(Fault::once("GET", "/rules/branches/", gone).times(2));
+    let output = world.issue().expect(60);
+    assert!(output.stderr.contains("creations being restricted"), "{}", output.text());
+    assert!(output.stderr.contains("below `patchwright-staging/`"), "{}", output.text());
+    assert!(output.stderr.contains("the change is kept in"), "{}", output.text());
+}
+
+/// Each run makes its commit anew: where a rule takes nothing but what is added, it has another branch.
+#[test]
+fn what_may_not_be_rewritten_stays_and_the_change_is_proposed_from_another_branch() {
+    let world = TestWorld::new(github(), fix());
+    let script = "#!/bin/sh\nwhile read old new ref; do\n\
+        case \"$old\" in 0000000*) continue;; esac\n\
+        git merge-base --is-ancestor \"$old\" \"$new\" && continue\n\
+        echo \"error: GH013: Repository rule violations found for $ref.\" >&2\n\
+        echo '- Cannot force-push to this branch' >&2\n\
+        exit 1\ndone\n";
+    world.github.git().hook("acme/app", "pre-receive", script);
+    world.issue().expect(0);
+    let first = world.github.pulls()[0].head_sha.clone();
+    for count in 2..=5 {
+        let path = format!("other-{count}.txt");
+        world.github.push("main", &[(path.as_str(), "new\n")]);
+        world.model.add(fix());
+        let output = world.issue().expect(0);
+        assert!(output.stderr.contains("may not be rewritten"), "{}", output.text());
+        assert_eq!(world.github.pulls().len(), count, "{}", output.text());
+        // The same once more is there.
+        world.model.add(fix());
+        world.issue().expect(0);
+        assert_eq!(world.github.pulls().len(), count);
+    }
+    assert!(world.github.pulls().iter().any(|pull| pull.head == BRANCH && pull.head_sha == first));
+}
+
+#[test]
+fn where_pull_requests_are_turned_off_nothing_is_paid_for() {
+    let world = TestWorld::new(github().with(|it| it.has_pulls = false), fix());
+    let output = world.issue().expect(60);
+    let said = "pull requests are turned off in `acme/app`";
+    assert!(output.stderr.contains(said), "{}", output.text());
+    assert_eq!((world.model.requests().len(), branches(&world)), (0, vec!["main".to_owned()]));
+    // Without any, the change is made all the same.
+    world.run(&["issue", "acme/app#7", "--dry-run"]).expect(0);
+}
+
 #[test]
 fn rules_that_are_kept_or_may_be_bypassed_stop_nothing() {
     let kept = json!({"operator": "contains", "pattern": "issue"});
@@ -108,6 +221,8 @@ fn patterns_that_are_none_are_refused_where_they_are_set() {
         ("policy: {branches: ['regex:[']}", "`policy.branches`"),
         ("commits: {co-authors: [somebody]}", "`Name <address>`"),
         ("commits: {signing: gpg}", "signing"),
+        ("identity: {email: ''}", "`identity.email` is empty"),
+        ("identity: {committer-name: ' <> '}", "`identity.committer-name` is empty"),
         ("publish: {code-owners: 16}", "from 0 to 15"),
     ] {
         fs_err::write(world.path("c.yml"), text).unwrap();

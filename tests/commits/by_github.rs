@@ -135,6 +135,64 @@ fn a_commit_of_other_files_is_never_proposed() {
 }
 
 #[test]
+fn a_commit_of_more_files_is_never_proposed() {
+    let world = world(strict().with(|it| it.governance.adds_files = true));
+    let output = world.issue().expect(60);
+    let said = "it made another commit of what it was given";
+    assert!(output.stderr.contains(said), "{}", output.text());
+    assert_eq!((branches(&world), world.github.pulls().len()), (vec!["main".to_owned()], 0));
+}
+
+#[test]
+fn a_token_that_may_not_change_workflows_is_told_what_it_lacks() {
+    let write = json!({"command": "mkdir -p .github/workflows && echo 'on: push' > .github/workflows/ci.yml"});
+    for github in [strict().actions_token(), strict()] {
+        let github = github.with(|it| it.governance.keeps_workflows = true);
+        let mut turns = fix();
+        turns.insert(2, call("shell_command", write.clone()));
+        let world = TestWorld::new(github, turns).set("PATCHWRIGHT_SIGN", "github");
+        fs_err::write(world.path("c.yml"), "policy: {allow-workflows: true}\n").unwrap();
+        let output = world.run(&["issue", "acme/app#7", "--config", "c.yml"]).expect(60);
+        assert!(output.stderr.contains("the `workflows` permission"), "{}", output.text());
+        assert!(!output.stderr.contains("give the token `contents: write`"), "{}", output.text());
+        assert_eq!((branches(&world), world.github.pulls().len()), (vec!["main".to_owned()], 0));
+    }
+}
+
+#[test]
+fn a_branch_that_could_not_be_taken_away_is_told() {
+    let world = world(strict().with(|it| it.governance.keeps_branches = true));
+    let output = world.issue().expect(0);
+    let left = branches(&world).into_iter().find(|name| name.starts_with("patchwright-staging/"));
+    let said = format!("the branch `{}` of `acme/app` is left", left.unwrap());
+    assert!(output.stderr.contains(&said), "{}", output.text());
+    assert_eq!(world.github.pulls().len(), 1);
+}
+
+#[test]
+fn the_branch_of_an_attempt_that_was_killed_is_taken_away_by_one_that_signs_otherwise() {
+    let github = github();
+    let world = world(github);
+    world.github.fault(Fault::once(
+        "POST",
+        "/graphql",
+        Kind::Delay(std::time::Duration::from_secs(60)),
+    ));
+    let mut child = world.spawn(&["issue", "acme/app#7"]);
+    let is_staged = || branches(&world).iter().any(|name| name.starts_with("patchwright-staging/"));
+    while !is_staged() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    world.wait(child);
+    assert!(is_staged());
+    let world = world.set("PATCHWRIGHT_SIGN", "none");
+    world.model.replace(rest(&world, fix()));
+    world.issue().expect(0);
+    assert_eq!(branches(&world), ["main", BRANCH]);
+}
+
+#[test]
 fn a_lost_answer_makes_no_second_commit() {
     for kind in [Kind::CutAfter, Kind::ErrorAfter(502), Kind::ErrorBefore(502)] {
         for path in ["/git/refs", "/graphql"] {

@@ -100,9 +100,10 @@ fn github_is_asked_whether_it_verifies_what_a_campaign_has_pushed() {
     // Nobody has told GitHub of the key.
     let unknown = sign(github(&[]), wish);
     let output = batch(&unknown, &["run", "--config", "c.yml"]).expect(20);
-    assert!(output.text().contains("GitHub does not verify commit"), "{}", output.text());
-    assert!(output.text().contains("no pull request was opened"), "{}", output.text());
+    assert!(output.text().contains("GitHub would not verify the commit"), "{}", output.text());
+    assert!(output.text().contains("SHA256:"), "{}", output.text());
     assert_eq!(pulls(&unknown), Vec::<String>::new());
+    assert_eq!(super::branches(&unknown), ["main"]);
     // Where it need not be, it is only said.
     let said = sign(github(&[]), "commits: {require-verified: false}\n");
     let output = batch(&said, &["run", "--config", "c.yml"]).expect(0);

@@ -150,6 +150,23 @@ fn an_update_that_nobody_should_merge_unseen_is_not_merged_in_place_of_what_was_
 }
 
 #[test]
+fn what_has_to_be_a_draft_is_not_merged_by_github_where_there_are_no_drafts() {
+    let github = github().with(|it| it.has_drafts = false);
+    let world = TestWorld::new(github, fix()).set("PATCHWRIGHT_AUTO_MERGE", "true");
+    let draft = ["issue", "acme/app#7", "--draft", "--verify", "sh test.sh"];
+    for _ in 0..2 {
+        let output = world.run(&draft).expect(0);
+        assert!(output.stderr.contains("left off: it is a draft"), "{}", output.text());
+        assert!(world.github.governance().auto_merge.is_empty(), "{}", output.text());
+        world.github.push("main", &[("other.txt", "new\n")]);
+        world.model.add(fix());
+    }
+    assert!(world.github.pulls()[0].title.starts_with("[WIP] "));
+    world.run(&["issue", "acme/app#7", "--verify", "sh test.sh"]).expect(0);
+    assert_eq!(world.github.governance().auto_merge.len(), 1);
+}
+
+#[test]
 fn a_team_of_another_organisation_is_not_asked_as_one_of_this() {
     let owners: &[_] = &[("CODEOWNERS", "* @other/shell @ann\n")];
     let github = github_with(&[FILES, owners].concat())

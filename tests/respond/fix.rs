@@ -242,7 +242,7 @@ fn a_fork_that_is_gone_still_gets_a_patch() {
 
 #[test]
 fn a_branch_that_moved_elsewhere_gets_the_change_on_top() {
-    let world = TestWorld::new(with_pull(), fix());
+    let world = TestWorld::new(with_pull(), fix()).set("PATCHWRIGHT_SIGN_OFF", "true");
     let comment = world.github.post_comment(PULL, "rita", "@patchwright fix the sign");
     let url = conversation(&world, PULL, comment);
     let mut theirs = String::new();
@@ -255,6 +255,8 @@ fn a_branch_that_moved_elsewhere_gets_the_change_on_top() {
     let (calc, _) = branch(&world, "acme/app");
     assert!(calc.contains("$1 + $2"), "{calc}");
     assert_eq!(git(&path, &["show", "topic:NEWS.md"]), "Theirs.\n");
+    let message = git(&path, &["log", "-1", "--format=%B", "topic"]);
+    assert!(message.contains("\nSigned-off-by: "), "{message}");
     let answer = &answers(&world, PULL)[0];
     assert!(answer.contains("The branch had moved to"), "{answer}");
 }

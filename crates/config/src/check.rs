@@ -128,6 +128,19 @@ fn names_and_people(file: &File) -> Result<(), String> {
             Pattern::parse(pattern).map_err(|why| format!("`{pattern}` in `{key}`: {why}"))?;
         }
     }
+    let identity = &file.identity;
+    for (key, text) in [
+        ("identity.name", &identity.name),
+        ("identity.email", &identity.email),
+        ("identity.committer-name", &identity.committer_name),
+        ("identity.committer-email", &identity.committer_email),
+    ] {
+        // What a commit has of it.
+        let says_something = |c: char| !c.is_control() && !c.is_whitespace() && !"<>".contains(c);
+        if text.as_ref().is_some_and(|text| !text.chars().any(says_something)) {
+            return Err(format!("`{key}` is empty, and a commit needs a name and an address"));
+        }
+    }
     between("publish.code-owners", file.publish.code_owners, 0, MOST_REVIEWERS)?;
     entries("publish.assignees", file.publish.assignees.as_deref())?;
     entries("commits.co-authors", file.commits.co_authors.as_deref())?;

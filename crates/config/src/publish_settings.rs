@@ -166,7 +166,7 @@ macro_rules! publishing {
                     }
                     , input "sign" choice "Who signs the commits: `none`, `github` (through its API, so that they are verified), `ssh` (with the key in `PATCHWRIGHT_SIGNING_KEY`).";
 
-                /// open no pull request with a commit whose signature GitHub does not verify
+                /// push and propose no commit whose signature GitHub does not verify
                 require_verified: bool => commits.require_verified, TurnOn;
 
                 /// certify each commit with a line `Signed-off-by:` of its author

@@ -23,6 +23,10 @@ pub enum ForgeError {
     /// 422: our request is wrong.
     #[error("{action} was rejected: {message}")]
     Invalid { action: String, message: String },
+    /// A commit has to be verified, and the forge would not do so: `hint` says what would change that. Nothing was
+    /// pushed.
+    #[error("{message}")]
+    Unverified { message: String, hint: String },
     /// Somebody else changed it first.
     #[error("{message}")]
     Conflict { message: String },

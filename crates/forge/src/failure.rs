@@ -25,6 +25,7 @@ impl From<ForgeError> for Failure {
                 }
                 Requirement::Setting(_) => format!("turn on {need}"),
             }),
+            ForgeError::Unverified { hint, .. } => Some(hint.clone()),
             ForgeError::InTheWay { .. } => {
                 Some("choose another name with `--branch`, or delete that branch".to_owned())
             }
@@ -42,6 +43,7 @@ impl From<ForgeError> for Failure {
         };
         let kind = match &err {
             ForgeError::Machine { .. } => FailureKind::Machine,
+            ForgeError::Unverified { .. } => FailureKind::Refused,
             _ => FailureKind::Forge,
         };
         let failure = Failure::new(kind, err.to_string()).in_an_outage(err.outage());

@@ -6,7 +6,9 @@ use std::path::Path;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use super::{Account, BranchRule, ForgeError, PullRequest, Repository, RepositoryId, Verification};
+use super::{
+    Account, BranchRule, ForgeError, PullRequest, Repository, RepositoryId, Staged, Verification,
+};
 use patchwright_git::Oid;
 use patchwright_git::lfs::Pointer;
 
@@ -83,15 +85,37 @@ pub trait Governance: Send + Sync {
 
     /// Has the forge make this commit of the bare repository at `from` once more, and sign it: the same tree,
     /// parents and message, by the account of the token. The new commit is in that repository; no branch points
-    /// to it. `key` tells the work that it belongs to from other work.
+    /// to it, but perhaps the [staging branch](super::staging_branch) of `key`.
     async fn sign(
         &self,
         _repository: &RepositoryId,
         _from: &Path,
         _commit: Oid,
         _key: &str,
-    ) -> Result<Oid, ForgeError> {
+    ) -> Result<Staged<Oid>, ForgeError> {
         Err(ForgeError::state("this forge signs no commits"))
+    }
+
+    /// What the forge thinks of the signature of a commit of the bare repository at `from` that it has not got. It is
+    /// shown the commit by way of the [staging branch](super::staging_branch) of `key`.
+    async fn try_verification(
+        &self,
+        _repository: &Repository,
+        _from: &Path,
+        _commit: Oid,
+        _key: &str,
+    ) -> Result<Staged<Verification>, ForgeError> {
+        Ok(Staged::gone(Verification::none()))
+    }
+
+    /// Takes away the [staging branch](super::staging_branch) of `key`, where there is one. Why it is still there, for
+    /// people.
+    async fn unstage(
+        &self,
+        _repository: &RepositoryId,
+        _key: &str,
+    ) -> Result<Option<String>, ForgeError> {
+        Ok(None)
     }
 
     /// The address by which commits are a person's on the forge; `None` for bots and where there is none.
@@ -105,7 +129,7 @@ pub trait Governance: Send + Sync {
         _repository: &RepositoryId,
         _commit: &str,
     ) -> Result<Verification, ForgeError> {
-        Ok(Verification { verified: false, reason: "this forge verifies no signatures".to_owned() })
+        Ok(Verification::none())
     }
 
     /// The current name of the repository with this node id, whose former name is `name`; `None` when no repository that

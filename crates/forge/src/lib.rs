@@ -38,7 +38,9 @@ pub use self::review::{
 
 pub use self::governance::{Governance, MissingContent, PullCommit};
 pub use self::tracker::{Label, Tracker, WordMatch};
-pub use self::verification::{BranchRule, Operator, RuleKind, TextRule, Verification};
+pub use self::verification::{
+    BranchRule, Operator, RuleKind, STAGING, Staged, TextRule, Verification, staging_branch,
+};
 
 /// `owner/name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -85,6 +87,9 @@ pub struct Repository {
     pub node_id: String,
     pub default_branch: String,
     pub archived: bool,
+    /// Pull requests are turned off there.
+    #[serde(default)]
+    pub refuses_pulls: bool,
     /// Whether we may push to it, as far as the forge says; it tells nothing of the tokens of apps.
     #[serde(default)]
     pub can_push: Option<bool>,

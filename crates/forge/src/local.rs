@@ -138,6 +138,7 @@ impl Forge for LocalForge {
             node_id: String::new(),
             default_branch: about.default_branch,
             archived: about.archived,
+            refuses_pulls: false,
             can_push: Some(true),
             private: true,
             clone_url: self.repository_path().display().to_string(),

@@ -12,6 +12,11 @@ pub struct Verification {
 }
 
 impl Verification {
+    /// Of a forge that looks at no signatures.
+    pub fn none() -> Verification {
+        Verification { verified: false, reason: "this forge verifies no signatures".to_owned() }
+    }
+
     /// The reason for people.
     pub fn words(&self) -> &str {
         match self.reason.as_str() {
@@ -33,6 +38,30 @@ impl Verification {
     }
 }
 
+/// What was made by way of a branch of our own, which is taken away again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Staged<T> {
+    pub made: T,
+    /// That branch, and why it is still there; for people.
+    pub left: Option<String>,
+}
+
+impl<T> Staged<T> {
+    /// There is no such branch.
+    pub fn gone(made: T) -> Staged<T> {
+        Staged { made, left: None }
+    }
+}
+
+/// The branch of our own by way of which the forge is had to sign, and to say what it thinks of signatures. `key` tells
+/// the work that it belongs to from other work.
+pub fn staging_branch(key: &str) -> String {
+    format!("{STAGING}{key}")
+}
+
+/// Below this are those branches.
+pub const STAGING: &str = "patchwright-staging/";
+
 /// A rule of a repository or an organisation that holds for a branch.
 #[derive(Clone, Debug)]
 pub struct BranchRule {
@@ -47,6 +76,10 @@ pub struct BranchRule {
 pub enum RuleKind {
     /// Every commit has a verified signature.
     SignedCommits,
+    /// No such branch may be made.
+    Creation,
+    /// No such branch may be moved.
+    Update,
     BranchName(TextRule),
     Message(TextRule),
     AuthorEmail(TextRule),

@@ -67,6 +67,19 @@ fn write(repo: &Repo, parents: &[Oid], tree: Oid, spec: &CommitSpec) -> Result<O
     Ok(Oid(git.commit(None, &author, &committer, &message, &tree, &parents)?))
 }
 
+/// Writes a commit by the committer of another one, of the same time, without files and after nothing: whoever verifies
+/// the signature of this one verifies that of the other, and knows nothing of what is in it.
+///
+/// # Errors
+/// When the other one cannot be read, or the commit cannot be written.
+pub fn sample(repo: &Repo, of: Oid, message: &str) -> Result<Oid, GitError> {
+    let git = repo.git()?;
+    let of = git.find_commit(of.0)?;
+    let tree = git.find_tree(git.treebuilder(None)?.write()?)?;
+    let committer = of.committer();
+    Ok(Oid(git.commit(None, &committer, &committer, message, &tree, &[])?))
+}
+
 /// Writes the merge of `other` into `tip`, with `tree`, and returns its id.
 ///
 /// # Errors

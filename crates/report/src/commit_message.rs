@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use patchwright_base::invisible::is_invisible;
 use patchwright_base::text;
 
 /// Characters of the subject, and of a line of the body.
@@ -28,6 +29,10 @@ const TRAILERS: &[&str] = &[
     "committed-by",
     "authored-by",
 ];
+
+/// How our own trailers begin. Who we are, what was asked for and how often something was tried is read from them, so
+/// that nobody's words may say it.
+const OURS: &str = "patchwright-";
 
 /// What stops CI from running, as GitHub and others read it.
 const SKIPS: &[&str] = &[
@@ -65,6 +70,7 @@ pub fn commit_message(title: &str, body: &str, trailers: &[(&str, &str)]) -> Str
 pub fn subject(title: &str) -> String {
     let line = neutral(&text::line(title));
     let line = line.trim_start_matches(['#', '*', ' ']).trim_end_matches(['*', ' ']);
+    let line = &without_own_trailer(line);
     if line.is_empty() { "Change by Patchwright".to_owned() } else { text::cut(line, SUBJECT) }
 }
 
@@ -72,9 +78,10 @@ fn plain_body(body: &str) -> String {
     let body = text::visible(&text::without_ansi(&text::head(body, BODY)));
     let mut lines = Vec::new();
     for line in body.lines() {
-        if !is_trailer(line) {
+        let shown = neutral(line.trim_end());
+        if !is_trailer(line) && !is_trailer(&shown) {
             // A `#` at the start would be a comment in an editor, `--` or `diff` a cut for `am`.
-            let line = neutral(line.trim_end());
+            let line = shown;
             let cut = line == "---" || line.starts_with("diff -") || line.starts_with("Index: ");
             lines.push(if cut || line.starts_with('#') { format!(" {line}") } else { line });
         }
@@ -83,9 +90,26 @@ fn plain_body(body: &str) -> String {
 }
 
 fn is_trailer(line: &str) -> bool {
-    let lower = line.trim_start_matches([' ', '\t', '>', '*', '-', '_']).to_lowercase();
+    let line = line.trim_start_matches([' ', '\t', '>', '*', '-', '_']);
+    let lower = plain(line).to_lowercase();
     let name = lower.split(':').next().unwrap_or_default().replace(['*', '_', ' '], "-");
-    lower.contains(':') && TRAILERS.iter().any(|trailer| name.trim_matches('-') == *trailer)
+    let name = name.trim_matches('-');
+    lower.contains(':') && (TRAILERS.contains(&name) || name.starts_with(OURS))
+}
+
+/// A subject that reads like a trailer of ours is a title all the same: its words stay.
+fn without_own_trailer(line: &str) -> String {
+    match line.split_once(':') {
+        Some((name, rest)) if plain(name).to_lowercase().starts_with(OURS) => {
+            format!("{name}{rest}")
+        }
+        _ => line.to_owned(),
+    }
+}
+
+/// Without what a commit loses anyway when it is made.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| !is_invisible(*c)).collect()
 }
 
 /// Mentions, references and CI switches lose their effect; the words stay.

@@ -64,3 +64,8 @@ fn trigger(kind: &TaskKind) -> Option<&Trigger> {
         TaskKind::Campaign(_) | TaskKind::Exec(_) | TaskKind::Triage(_) => None,
     }
 }
+
+/// The last paragraph of a message. What stands above it are words of a model, or of whoever has written the issue.
+pub(crate) fn trailer_lines(message: &str) -> impl Iterator<Item = &str> {
+    message.trim_end().rsplit("\n\n").next().unwrap_or_default().lines()
+}

@@ -176,11 +176,11 @@ async fn open(
 /// What publishing will take is granted to us, as far as we know.
 async fn permitted(run: &Run<'_>, repository: &Repository) -> std::result::Result<(), TargetError> {
     let (forge, needs) = (run.world.forge()?, [guard::PUSH, guard::PULLS]);
+    let access = |failure| TargetError::new(ErrorClass::Access, RetryDecision::Final, failure);
+    guard::takes_pulls(repository).map_err(access)?;
     match guard::missing(forge.as_ref(), &repository.id, &needs).await {
         Ok(None) => Ok(()),
-        Ok(Some(failure)) => {
-            Err(TargetError::new(ErrorClass::Access, RetryDecision::Final, failure))
-        }
+        Ok(Some(failure)) => Err(access(failure)),
         Err(err) => Err(target_error::of_lookup(&repository.id, err)),
     }
 }

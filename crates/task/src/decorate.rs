@@ -68,7 +68,9 @@ pub(super) async fn decorate(
         }
     }
     let mut told = DecorationNotes::all();
-    let _ = extras.merge(not_by_itself(pull.draft, proposal.outcome), &mut told).await;
+    // One that has to be a draft and could not be made one is as little for GitHub to merge.
+    let is_draft = pull.draft || is_draft(run, proposal.outcome);
+    let _ = extras.merge(not_by_itself(is_draft, proposal.outcome), &mut told).await;
     told.said.iter().for_each(say);
 }
 
@@ -325,6 +327,25 @@ pub(super) async fn before_push(
     Ok(())
 }
 
+/// What is on the branch must not be there: a pull request that is open from there is at least not merged by itself.
+pub(super) async fn keep_unmerged(
+    run: &Run<'_>,
+    origin: Origin<'_>,
+    proposal: &Proposal<'_>,
+    branch: &str,
+) {
+    let Ok(forge) = run.world.forge() else { return };
+    let repository = &origin.repository().id;
+    let said = match leave_to_people(forge.as_ref(), repository, (&proposal.head.id, branch)).await
+    {
+        Ok(left) => left_to_people(&left, "its commit is not verified"),
+        Err(err) => Some(format!("auto-merge could not be turned off: {err}")),
+    };
+    if let Some(said) = said {
+        run.environment.ui.say(&said);
+    }
+}
+
 /// Whether a run's pull request is a draft.
 pub(super) fn is_draft(run: &Run<'_>, outcome: &Outcome) -> bool {
     run.config.publish.draft
@@ -350,6 +371,8 @@ pub fn owners_of<'a>(text: &[u8], paths: impl IntoIterator<Item = &'a str>) -> V
 pub(super) fn speaks_against(outcome: &Outcome) -> Option<&'static str> {
     if outcome.evidence.is_red() {
         Some("a check is against what was pushed since")
+    } else if outcome.conclusion != Conclusion::Done {
+        Some("the run was not completed")
     } else if !outcome.judgement.flags.is_empty() || !outcome.judgement.held_back.is_empty() {
         Some("there is something in it that somebody should look at")
     } else {

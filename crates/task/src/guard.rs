@@ -2,10 +2,13 @@
 //! of branches, addresses of authors and signatures.
 
 use super::run::Run;
+use super::signing::{SIGN, Signer, UNSIGNED};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
 use patchwright_config::publish::Signing;
-use patchwright_forge::{BranchRule, Forge, ForgeError, Repository, RepositoryId, RuleKind};
+use patchwright_forge::{
+    BranchRule, Forge, ForgeError, Repository, RepositoryId, RuleKind, TextRule, staging_branch,
+};
 use patchwright_policy::names::Patterns;
 
 /// Whether a branch is there already, so that its name is no question.
@@ -29,6 +32,24 @@ impl<'a> Branch<'a> {
 pub(super) const PULLS: &str = "pull-requests: write";
 /// What it takes to push.
 pub(super) const PUSH: &str = "contents: write";
+
+/// # Errors
+/// When a pull request could not be opened in the end.
+pub(super) async fn may_propose(forge: &dyn Forge, repository: &Repository) -> Result<()> {
+    takes_pulls(repository)?;
+    permitted(forge, &repository.id, &[PULLS]).await
+}
+
+/// # Errors
+/// When pull requests are turned off.
+pub(super) fn takes_pulls(repository: &Repository) -> Result<()> {
+    if !repository.refuses_pulls {
+        return Ok(());
+    }
+    let message = format!("pull requests are turned off in `{}`", repository.id);
+    let hint = "turn them on in its settings (General, Features), or have the change only made, with `--dry-run`";
+    Err(Failure::forge(message).hint(hint))
+}
 
 /// # Errors
 /// When we are known to lack one of these permissions, which the run would need at its end.
@@ -66,10 +87,7 @@ pub(super) async fn missing(
 /// When it is not to be made: nobody signs what has to be verified, or the name is not as it is wanted.
 pub fn settings(config: &Config, branch: Branch<'_>) -> Result<()> {
     if config.commits.require_verified && config.commits.signing == Signing::None {
-        return Err(Failure::refused(
-            "`commits.require-verified` wants verified commits, and nobody signs them",
-        )
-        .hint(SIGN));
+        return Err(Failure::refused(UNSIGNED).hint(SIGN));
     }
     let Branch::Ours(name) = branch else { return Ok(()) };
     let patterns = Patterns::new(&config.policy.branches);
@@ -77,7 +95,7 @@ pub fn settings(config: &Config, branch: Branch<'_>) -> Result<()> {
     Err(Failure::refused(format!(
         "the branch `{name}` is not as `policy.branches` wants it: {unmet}"
     ))
-    .hint("choose another name with `--branch`, in a campaign with `publish.branch`"))
+    .hint(OTHER_NAME))
 }
 
 /// # Errors
@@ -90,25 +108,82 @@ pub(super) async fn check(
     settings(&run.config, branch)?;
     let forge = run.world.forge()?;
     permitted(forge.as_ref(), &repository.id, &[PUSH]).await?;
-    let rules = forge.branch_rules(&repository.id, branch.name()).await.map_err(Failure::from)?;
-    for rule in &rules {
-        let Some(problem) = problem(run, branch, rule) else { continue };
-        // Asked only when it matters: most rules are kept.
-        if !forge.may_bypass(&repository.id, rule).await.map_err(Failure::from)? {
-            return Err(problem);
+    let is_there = move || async move {
+        match branch {
+            Branch::There(_) => Ok(true),
+            Branch::Ours(name) => {
+                forge.branch_tip(&repository.id, name).await.map(|tip| tip.is_some())
+            }
         }
+    };
+    for rule in forge.branch_rules(&repository.id, branch.name()).await.map_err(Failure::from)? {
+        let problem = match &rule.kind {
+            RuleKind::Creation if !is_there().await.map_err(Failure::from)? => {
+                Some(closed(&rule, branch.name(), "made").hint(OTHER_NAME))
+            }
+            _ => problem(run, branch, &rule),
+        };
+        unless_bypassed(run, repository, &rule, problem).await?;
+    }
+    staging(run, repository).await
+}
+
+/// The branch that signing takes is a branch, too.
+async fn staging(run: &Run<'_>, repository: &Repository) -> Result<()> {
+    if !Signer::of(run)?.stages().await.map_err(Failure::from)? {
+        return Ok(());
+    }
+    let name = staging_branch(&run.folder.id);
+    let rules = run.world.forge()?.branch_rules(&repository.id, &name).await;
+    for rule in rules.map_err(Failure::from)? {
+        let problem = match &rule.kind {
+            RuleKind::BranchName(text) if !text.holds(&name) => Some(misnamed(&rule, &name, text)),
+            RuleKind::Creation => Some(closed(&rule, &name, "made")),
+            RuleKind::Update => Some(closed(&rule, &name, "pushed to")),
+            _ => None,
+        };
+        let problem = problem.map(|problem| problem.hint(STAGED));
+        unless_bypassed(run, repository, &rule, problem).await?;
     }
     Ok(())
 }
 
-const SIGN: &str = "set `commits.signing` to `github` to have GitHub sign them, or to `ssh` with a key in \
-                    `PATCHWRIGHT_SIGNING_KEY`";
+/// A problem with a rule that holds for us. Whether it does is asked only when it matters: most rules are kept.
+async fn unless_bypassed(
+    run: &Run<'_>,
+    repository: &Repository,
+    rule: &BranchRule,
+    problem: Option<Failure>,
+) -> Result<()> {
+    let Some(problem) = problem else { return Ok(()) };
+    let bypassed = run.world.forge()?.may_bypass(&repository.id, rule).await;
+    if bypassed.map_err(Failure::from)? { Ok(()) } else { Err(problem) }
+}
+
+const OTHER_NAME: &str = "choose another name with `--branch`, in a campaign with `publish.branch`";
+const STAGED: &str = "commits are signed and verified on such a branch before they are pushed: have the rule except \
+                      `patchwright-staging/**`, or let the account of the token bypass it; a GitHub App has GitHub sign \
+                      without such a branch";
+
+/// A rule, named for people.
+fn of(rule: &BranchRule) -> String {
+    let source: String = rule.source.chars().filter(|c| !c.is_control()).take(200).collect();
+    format!("a rule of `{source}`")
+}
+
+fn misnamed(rule: &BranchRule, name: &str, text: &TextRule) -> Failure {
+    let of = of(rule);
+    Failure::refused(format!("{of} refuses the branch `{name}`: its name {}", text.words()))
+}
+
+fn closed(rule: &BranchRule, name: &str, done: &str) -> Failure {
+    Failure::refused(format!("{} does not let the branch `{name}` be {done}", of(rule)))
+}
 
 /// What the rule has against what the run would push.
 fn problem(run: &Run<'_>, branch: Branch<'_>, rule: &BranchRule) -> Option<Failure> {
     let (config, name) = (&run.config, branch.name());
-    let source: String = rule.source.chars().filter(|c| !c.is_control()).take(200).collect();
-    let of = format!("a rule of `{source}`");
+    let of = of(rule);
     match &rule.kind {
         RuleKind::SignedCommits if config.commits.signing == Signing::None => Some(
             Failure::refused(format!(
@@ -117,12 +192,7 @@ fn problem(run: &Run<'_>, branch: Branch<'_>, rule: &BranchRule) -> Option<Failu
             .hint(SIGN),
         ),
         RuleKind::BranchName(text) if !text.holds(name) && matches!(branch, Branch::Ours(_)) => {
-            let message = format!("{of} refuses the branch `{name}`: its name {}", text.words());
-            Some(
-                Failure::refused(message).hint(
-                    "choose another name with `--branch`, in a campaign with `publish.branch`",
-                ),
-            )
+            Some(misnamed(rule, name, text).hint(OTHER_NAME))
         }
         // Who commits through GitHub has the address of the token's account.
         RuleKind::AuthorEmail(text)
@@ -147,6 +217,8 @@ fn problem(run: &Run<'_>, branch: Branch<'_>, rule: &BranchRule) -> Option<Failu
             Some(Failure::refused(message).hint("set `identity.committer-email`"))
         }
         RuleKind::SignedCommits
+        | RuleKind::Creation
+        | RuleKind::Update
         | RuleKind::BranchName(_)
         | RuleKind::Message(_)
         | RuleKind::AuthorEmail(_)

@@ -36,6 +36,7 @@ mod fork;
 pub mod guard;
 mod install;
 mod job;
+mod kept;
 pub mod learn;
 mod lfs;
 mod lineage;

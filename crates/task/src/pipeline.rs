@@ -167,7 +167,7 @@ async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Resu
         let guarded = guard::check(run, head, guard::Branch::Ours(branch));
         run.unless_interrupted(guarded).await?;
         let forge = run.world.forge()?.as_ref();
-        let permitted = guard::permitted(forge, &origin.repository().id, &[guard::PULLS]);
+        let permitted = guard::may_propose(forge, origin.repository());
         run.unless_interrupted(permitted).await?;
     }
     let mut checkout = Checkout { workspace, rules }.sparse(run).await?;

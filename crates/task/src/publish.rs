@@ -18,12 +18,11 @@ use super::pull_request::{has_unfinished, is_made_ready, open_or_update};
 use super::respond::stop;
 use super::run::Run;
 use super::settle::JudgedChange;
-use super::signing::{self, Signer};
+use super::signing;
 use super::workspace::{Checkout, Workspace};
-use super::{branch, failures, resumption, title};
+use super::{branch, failures, kept, resumption, title};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
-use patchwright_config::publish::Signing;
 use patchwright_forge::{ForgeError, Operation, PullRequestDraft, Repository};
 use patchwright_git::{Oid, tree};
 use patchwright_report::{self as report, pr_body, template};
@@ -163,7 +162,10 @@ pub async fn publish(
 ) -> Result<Published> {
     recheck(run, origin).await?;
     let (place, head) = put_on_branch(run, origin, proposal).await?;
-    signing::must_be_verified(run, proposal.head, head).await?;
+    if let Err(failure) = signing::must_be_verified(run, proposal.head, head).await {
+        decorate::keep_unmerged(run, origin, proposal, &place.branch).await;
+        return Err(failure);
+    }
     let draft = draft_of(run, origin, proposal, &place.branch);
     // A draft that somebody made of it stays one.
     let was_unfinished =
@@ -209,7 +211,8 @@ async fn recheck(run: &Run<'_>, origin: Origin<'_>) -> Result<()> {
     admit::check_actor(forge, &run.config, repository, origin.trigger()).await?;
     let Origin::Issue(admitted) = origin else { return Ok(()) };
     let number = &admitted.request.number;
-    let issue = forge.issue(repository, *number).await.map_err(Failure::from)?;
+    let issue = forge.issue(repository, *number).await;
+    let issue = issue.map_err(|err| Failure::from(err).hint(run.change_kept()))?;
     let happened = match (issue.open, issue.locked) {
         (false, _) => Some("closed"),
         (true, true) => Some("locked"),
@@ -242,9 +245,9 @@ async fn put_on_branch(
     origin: Origin<'_>,
     proposal: &Proposal<'_>,
 ) -> Result<(BranchTarget, Oid)> {
-    let mut looks = 0;
+    let (mut looks, mut rewriting) = (0, Rewriting::Allowed);
     loop {
-        let place = choose_branch(run, origin, proposal).await?;
+        let place = choose_branch(run, origin, proposal, rewriting).await?;
         if place.tip.is_some() {
             decorate::before_push(run, origin, proposal, &place.branch).await?;
         }
@@ -269,20 +272,41 @@ async fn put_on_branch(
                     "the branch moves all the time; run the same command again when it does not",
                 ));
             }
+            // It would be refused each time, and whoever has paid for the change would never see it.
+            Err(err) if tip.is_some() && rewriting == Rewriting::Allowed && is_no_rewrite(&err) => {
+                rewriting = Rewriting::Refused;
+                run.environment.ui.say(&format!(
+                    "`{branch}` may not be rewritten, so its pull request stays as it is, and another branch is used"
+                ));
+            }
             Err(err) => return Err(refused(run, origin, err, &place.branch)),
         }
     }
 }
 
+/// Whether branches of ours may be replaced by what is made anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rewriting {
+    Allowed,
+    /// A rule takes nothing but what is added.
+    Refused,
+}
+
+fn is_no_rewrite(err: &ForgeError) -> bool {
+    matches!(err, ForgeError::Invalid { message, .. } if message.to_lowercase().contains("cannot force-push"))
+}
+
 /// The commit as it is pushed.
 async fn signed(run: &Run<'_>, proposal: &Proposal<'_>) -> Result<Oid> {
     let Proposal { workspace, commit, head, .. } = *proposal;
-    let signer = Signer::of(run)?;
-    let commits = signer.signed(head, &workspace.repo, commit.into()).await;
-    commits.map(|commits| commits.tip).map_err(|err| {
-        failures::of_forge("the commit cannot be signed", err).hint(run.change_kept())
-    })
+    let signed = signing::sign(run, head, (&workspace.repo, commit)).await;
+    signed.map_err(|failure| failure.hint(run.change_kept()))
 }
+
+/// Branches that are looked at, one after the other.
+const NAMES: usize = 3;
+/// The same where each change needs another one.
+const MOST_NAMES: usize = 10;
 
 /// The branch that the change is pushed to.
 struct BranchTarget {
@@ -299,10 +323,12 @@ async fn choose_branch(
     run: &Run<'_>,
     origin: Origin<'_>,
     proposal: &Proposal<'_>,
+    rewriting: Rewriting,
 ) -> Result<BranchTarget> {
     let Proposal { workspace, outcome, head, branch: wanted, .. } = *proposal;
     let mut branch = wanted.to_owned();
-    for _ in 0..3 {
+    let names = if rewriting == Rewriting::Allowed { NAMES } else { MOST_NAMES };
+    for _ in 0..names {
         not_the_base(origin, workspace, head, &branch)?;
         let lookup = branch::BranchLookup {
             forge: run.world.forge()?.as_ref(),
@@ -320,19 +346,29 @@ async fn choose_branch(
             BranchState::Absent => return Ok(BranchTarget { branch, tip: None, same: None }),
             BranchState::Ours { tip, facts } => {
                 let tree = outcome.change.as_ref().map(|change| change.tree);
-                let is_signed = facts.is_signed || run.config.commits.signing == Signing::None;
-                let is_same = Some(facts.tree) == tree && facts.parents == [workspace.base];
-                let same = (is_same && is_signed).then_some(tip);
-                return Ok(BranchTarget { branch, tip: Some(tip), same });
+                let is_same = Some(facts.tree) == tree
+                    && facts.parents == [workspace.base]
+                    && kept::is_as_wanted(run, proposal, (tip, &facts)).await?;
+                let same = is_same.then_some(tip);
+                if same.is_some() || rewriting == Rewriting::Allowed {
+                    return Ok(BranchTarget { branch, tip: Some(tip), same });
+                }
+                tip
             }
-            BranchState::Theirs { tip, .. } => tip,
+            BranchState::Theirs { tip, .. } => {
+                run.environment.ui.say(&format!(
+                    "`{branch}` has commits that people made or asked for; leaving it alone"
+                ));
+                tip
+            }
         };
-        run.environment.ui.say(&format!(
-            "`{branch}` has commits that people made or asked for; leaving it alone"
-        ));
         branch = format!("{wanted}-{}", &tip.to_string()[..7]);
     }
-    Err(Failure::forge(format!("every branch like `{wanted}` has commits of other people"))
+    let whose = match rewriting {
+        Rewriting::Allowed => "has commits of other people",
+        Rewriting::Refused => "is there, and may not be rewritten",
+    };
+    Err(Failure::forge(format!("every branch like `{wanted}` {whose}"))
         .hint("delete a branch that is no longer needed, or choose a name with `--branch`"))
 }
 

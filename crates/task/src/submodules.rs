@@ -252,6 +252,7 @@ async fn by_ourselves(
         node_id: String::new(),
         default_branch: String::new(),
         archived: false,
+        refuses_pulls: false,
         can_push: None,
         private: true,
         clone_url: url.to_string(),

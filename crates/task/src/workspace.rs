@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::authorship::trailer_lines;
 use super::failures;
 use super::lineage::folder_of;
 use super::lock_files;
@@ -454,7 +455,7 @@ pub fn may_be_replaced(commit: &CommitFacts, email: &str) -> bool {
 
 /// A person has asked for this commit on the pull request that it is on.
 fn was_asked_for(message: &str) -> bool {
-    message.lines().any(|line| line.starts_with(ASKED_TRAILER))
+    trailer_lines(message).any(|line| line.starts_with(ASKED_TRAILER))
 }
 
 /// We made it: our committer, or the forge that has committed and signed it for us, and the trailer that every
@@ -478,7 +479,7 @@ fn has_trailer(message: &str) -> bool {
 }
 
 /// GitHub's own committer, on github.com and on Enterprise Server, or the account of an App.
-fn is_email_of_forge(email: &str) -> bool {
+pub(crate) fn is_email_of_forge(email: &str) -> bool {
     email.starts_with("noreply@") || email.ends_with("[bot]@users.noreply.github.com")
 }
 

@@ -143,6 +143,7 @@ impl GitHub {
             topics: Vec::new(),
             language: None,
             has_issues: true,
+            has_pulls: true,
             has_drafts: true,
             actions_may_open_pulls: true,
             actions_may_approve: false,

@@ -22,6 +22,10 @@ use crate::support::git_http::{command, git_with_input};
 pub(crate) struct Governance {
     /// Items of `rules/branches/…`, for every branch.
     pub(crate) rules: Vec<Value>,
+    /// Those for branches whose names begin so.
+    pub(crate) rules_below: Vec<(&'static str, Value)>,
+    /// Nobody may delete a branch.
+    pub(crate) keeps_branches: bool,
     /// What `current_user_can_bypass` says.
     pub(crate) bypass: Option<&'static str>,
     /// Number and title of those that are open.
@@ -42,6 +46,18 @@ pub(crate) struct Governance {
     pub(crate) unsigned_apps: bool,
     /// The mutation makes another tree than it was told, as when it loses a mode.
     pub(crate) loses_files: bool,
+    /// The mutation writes a file that it was not told of.
+    pub(crate) adds_files: bool,
+    /// Nobody here may change workflow files.
+    pub(crate) keeps_workflows: bool,
+}
+
+impl Governance {
+    /// What `rules/branches/…` says of a branch.
+    pub(crate) fn rules_of(&self, branch: &str) -> Vec<Value> {
+        let below = self.rules_below.iter().filter(|(prefix, _)| branch.starts_with(prefix));
+        self.rules.iter().chain(below.map(|(_, rule)| rule)).cloned().collect()
+    }
 }
 
 /// GitHub's own committer.
@@ -157,16 +173,32 @@ fn ssh_reason(path: &Path, payload: &str, signature: &str) -> &'static str {
     if child.wait().unwrap().success() { "valid" } else { "unknown_key" }
 }
 
+fn rule(kind: &str, parameters: Option<Value>) -> Value {
+    let mut rule = json!({
+        "type": kind, "ruleset_id": 42, "ruleset_source": "acme", "ruleset_source_type": "Organization",
+    });
+    if let Some(parameters) = parameters {
+        rule["parameters"] = parameters;
+    }
+    rule
+}
+
 impl GitHub {
     /// A rule for every branch of the current repository: `required_signatures`, or a kind with parameters.
     pub(crate) fn rule(self, kind: &str, parameters: Option<Value>) -> GitHub {
-        let mut rule = json!({
-            "type": kind, "ruleset_id": 42, "ruleset_source": "acme", "ruleset_source_type": "Organization",
-        });
-        if let Some(parameters) = parameters {
-            rule["parameters"] = parameters;
-        }
+        let rule = rule(kind, parameters);
         self.with(|repository| repository.governance.rules.push(rule))
+    }
+
+    /// The same, for the branches whose names begin so.
+    pub(crate) fn rule_below(
+        self,
+        prefix: &'static str,
+        kind: &str,
+        parameters: Option<Value>,
+    ) -> GitHub {
+        let rule = rule(kind, parameters);
+        self.with(|repository| repository.governance.rules_below.push((prefix, rule)))
     }
 
     /// Commits that are not verified are refused, as git is told it, whether or not the rules can be read.
@@ -211,6 +243,18 @@ impl Server {
         let path = self.repository_path();
         let sha = git::tip(&path, branch).unwrap();
         verification(&path, &sha)
+    }
+
+    /// Nobody has a signing key any more.
+    pub(crate) fn forget_signing_keys(&self) {
+        let signers = self.repository_path().join(SIGNERS);
+        fs_err::write(signers, "").unwrap();
+    }
+
+    /// As [`GitHub::signing_key`].
+    pub(crate) fn add_signing_key(&self, email: &str, public: &str) {
+        let signers = self.repository_path().join(SIGNERS);
+        fs_err::write(signers, format!("{email} namespaces=\"git\" {public}\n")).unwrap();
     }
 
     pub(crate) fn governance(&self) -> Governance {

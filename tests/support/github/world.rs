@@ -167,6 +167,8 @@ pub(crate) struct Repository {
     pub(crate) topics: Vec<String>,
     pub(crate) language: Option<String>,
     pub(crate) has_issues: bool,
+    /// Pull requests are not turned off.
+    pub(crate) has_pulls: bool,
     pub(crate) has_drafts: bool,
     pub(crate) actions_may_open_pulls: bool,
     pub(crate) actions_may_approve: bool,

@@ -240,7 +240,8 @@ impl<'a> Publisher<'a> {
             self.leave_to_people(place).await?;
         }
         let branch = self.campaign.branch();
-        let work = self.target.id.to_string();
+        // Targets of other databases have the same numbers.
+        let work = format!("{}-{}", branch.replace('/', "-"), self.target.id);
         let signer = self.signer(place, &work);
         let (from, commit) = (place.repo.path(), place.vetted.commit);
         let commits = signer.signed(&place.repository, &place.repo, commit.into()).await?;
@@ -248,12 +249,14 @@ impl<'a> Publisher<'a> {
         self.forge.push(&place.repository, from, commits, &branch, expected).await.map(|_| tip)
     }
 
-    fn signer<'s>(&'s self, place: &'s RepositorySnapshot, work: &'s str) -> Signer<'s> {
+    pub(super) fn signer<'s>(&'s self, place: &'s RepositorySnapshot, work: &'s str) -> Signer<'s> {
         Signer {
             forge: self.forge.as_ref(),
             config: &place.vetted.config,
             key: self.fleet.signing_key.as_ref(),
             work,
+            asked_at: None,
+            ui: self.fleet.ui,
         }
     }
 

@@ -161,6 +161,7 @@ impl GitHubForge {
             node_id: json.node_id,
             default_branch: json.default_branch,
             archived: json.archived || json.disabled,
+            refuses_pulls: json.has_pull_requests == Some(false),
             can_push: json.permissions.map(|permissions| permissions.push),
             private: json.private,
             // Made here rather than read: the token goes to this address.

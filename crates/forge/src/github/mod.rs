@@ -50,6 +50,7 @@ mod rules;
 mod sealed;
 mod signing;
 mod slots;
+mod staging;
 mod threads;
 mod token;
 mod wire;

@@ -16,7 +16,7 @@ use super::wire::{User, lenient};
 use super::{GitHubForge, PULLS_WRITE, route};
 use crate::{
     BranchRule, ForgeError, Governance, MissingContent, PullCommit, PullRequest, Repository,
-    RepositoryId, Verification,
+    RepositoryId, Staged, Verification, staging_branch,
 };
 use patchwright_git::Oid;
 use patchwright_git::lfs::Pointer;
@@ -278,8 +278,26 @@ impl Governance for GitHubForge {
         from: &Path,
         commit: Oid,
         key: &str,
-    ) -> Result<Oid, ForgeError> {
+    ) -> Result<Staged<Oid>, ForgeError> {
         self.sign_commit(repository, from, commit, key).await
+    }
+
+    async fn try_verification(
+        &self,
+        repository: &Repository,
+        from: &Path,
+        commit: Oid,
+        key: &str,
+    ) -> Result<Staged<Verification>, ForgeError> {
+        self.try_signature(repository, from, commit, key).await
+    }
+
+    async fn unstage(
+        &self,
+        repository: &RepositoryId,
+        key: &str,
+    ) -> Result<Option<String>, ForgeError> {
+        Ok(self.take_away(repository, &staging_branch(key)).await)
     }
 
     async fn commit_address(&self, login: &str) -> Result<Option<String>, ForgeError> {

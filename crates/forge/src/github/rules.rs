@@ -140,6 +140,8 @@ fn rule(json: RuleJson) -> Option<BranchRule> {
     };
     let kind = match json.kind.as_str() {
         "required_signatures" => RuleKind::SignedCommits,
+        "creation" => RuleKind::Creation,
+        "update" => RuleKind::Update,
         "branch_name_pattern" => RuleKind::BranchName(text()?),
         "commit_message_pattern" => RuleKind::Message(text()?),
         "commit_author_email_pattern" => RuleKind::AuthorEmail(text()?),

@@ -18,23 +18,23 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::graphql::GraphqlResponse;
-use super::http::{Call, segment};
+use super::http::Call;
 use super::rules::VerificationJson;
+use super::staging::{self, CONTENTS_WRITE, in_path};
 use super::token::Scope;
 use super::{GitHubForge, route};
-use crate::{ForgeError, RepositoryId};
+use crate::{ForgeError, RepositoryId, Requirement, Staged, staging_branch};
 use patchwright_git::clone::Repo;
 use patchwright_git::tree::{self, FileChange, Mode};
 use patchwright_git::{GitError, Oid, blocking, commit, signing};
 
-const CONTENTS_WRITE: &str = "contents: write";
 /// Bytes of one file, and of all in one request.
 const LARGEST_FILE: usize = 40 << 20;
 const LARGEST_REQUEST: usize = 30 << 20;
 /// A text of at most so many bytes travels in the list of files, others by themselves.
 const LONGEST_TEXT: usize = 256 << 10;
-/// Below this are the branches on which the mutation commits.
-const STAGING: &str = "patchwright-staging/";
+/// What is in here takes a permission of its own.
+const WORKFLOWS: &str = ".github/workflows/";
 
 const MUTATION: &str = "mutation($input: CreateCommitOnBranchInput!) {
   createCommitOnBranch(input: $input) { commit { oid } }
@@ -94,14 +94,14 @@ impl GitHubForge {
         from: &Path,
         commit: Oid,
         key: &str,
-    ) -> Result<Oid, ForgeError> {
+    ) -> Result<Staged<Oid>, ForgeError> {
         let repo = Repo::open(from).map_err(of_git)?;
         let wanted = read(repo.clone(), commit).await?;
         let place = SigningRepository { forge: self, id, repo };
         if self.own_account().await?.is_some_and(|us| us.is_machine())
             && let Some(signed) = place.over_rest(&wanted).await?
         {
-            return Ok(signed);
+            return Ok(Staged::gone(signed));
         }
         if let Some(why) = wanted.inexpressible() {
             return Err(ForgeError::Invalid {
@@ -137,6 +137,24 @@ impl CommitToSign {
         (bytes / 3 * 4 > LARGEST_REQUEST).then(|| format!("its files have {bytes} bytes"))
     }
 
+    /// A refusal to make it, with what it takes. GitHub names a permission that is not enough where workflow files are
+    /// in it, or none.
+    fn refusal(&self, err: ForgeError) -> ForgeError {
+        if !self.files.iter().any(|(file, _)| file.path.starts_with(WORKFLOWS)) {
+            return err;
+        }
+        let need = Some(Requirement::Workflows);
+        match err {
+            ForgeError::Forbidden { action, message, .. } => {
+                ForgeError::Forbidden { action, message, need }
+            }
+            ForgeError::Invalid { action, message } if message.contains("update workflow") => {
+                ForgeError::Forbidden { action, message, need }
+            }
+            err => err,
+        }
+    }
+
     /// Whether this commit is the one that was wanted, whoever its author is.
     fn is_met_by(&self, facts: &commit::CommitFacts) -> bool {
         facts.tree == self.tree
@@ -153,13 +171,15 @@ impl SigningRepository<'_> {
             entries.push(self.entry(file, content).await?);
         }
         let tree = json!({ "base_tree": wanted.base_tree.to_string(), "tree": entries });
-        let tree: Object = self.make("git/trees", "a tree", tree).await?;
+        let tree: Result<Object, _> = self.make("git/trees", "a tree", tree).await;
+        let tree = tree.map_err(|err| wanted.refusal(err))?;
         if tree.sha != wanted.tree.to_string() {
             return Err(self.other("files"));
         }
         let parents: Vec<String> = wanted.parents.iter().map(Oid::to_string).collect();
         let body = json!({ "message": wanted.message, "tree": tree.sha, "parents": parents });
-        let made: CommitJson = self.make("git/commits", "a commit", body).await?;
+        let made: Result<CommitJson, _> = self.make("git/commits", "a commit", body).await;
+        let made = made.map_err(|err| wanted.refusal(err))?;
         if !made.verification.as_ref().is_some_and(|told| told.verified) {
             return Ok(None);
         }
@@ -210,19 +230,27 @@ impl SigningRepository<'_> {
     }
 
     /// One commit on a branch of our own, which is taken away afterwards.
-    async fn on_staging_branch(&self, wanted: &CommitToSign, key: &str) -> Result<Oid, ForgeError> {
-        let branch = format!("{STAGING}{key}");
+    async fn on_staging_branch(
+        &self,
+        wanted: &CommitToSign,
+        key: &str,
+    ) -> Result<Staged<Oid>, ForgeError> {
+        let branch = staging_branch(key);
         let parent = wanted.parents[0];
         let signed = match self.stage(&branch, parent, wanted).await {
             Ok(Some(there)) => Ok(there),
-            Ok(None) => self.commit_on(&branch, parent, wanted).await,
-            Err(err) => Err(err),
+            Ok(None) => {
+                let made = self.commit_on(&branch, parent, wanted).await;
+                made.map_err(|err| wanted.refusal(err))
+            }
+            Err(err) => Err(staging::refused(err)),
         };
         // When we may no longer write, whoever may takes it away.
-        if !matches!(signed, Err(ForgeError::Fenced { .. })) {
-            self.unstage(&branch).await;
+        if matches!(signed, Err(ForgeError::Fenced { .. })) {
+            return signed.map(Staged::gone);
         }
-        signed
+        let left = self.forge.take_away(self.id, &branch).await;
+        signed.map(|made| Staged { made, left })
     }
 
     /// Points the branch to the parent. A killed attempt may have left it there, or the commit on it: then that
@@ -318,16 +346,6 @@ impl SigningRepository<'_> {
         crate::Forge::branch_tip(self.forge, self.id, branch).await
     }
 
-    /// A branch that stays is in nobody's way; the next attempt takes it over.
-    async fn unstage(&self, branch: &str) {
-        let path = route(self.id, &format!("git/refs/heads/{}", in_path(branch)));
-        let call = Call::write(Method::DELETE, path, format!("branch `{branch}` of `{}`", self.id))
-            .for_action(format!("delete the branch `{branch}` of `{}`", self.id), CONTENTS_WRITE);
-        if let Err(err) = self.forge.api.write_repeatable(&call).await {
-            tracing::warn!(%err, branch, "the branch is left");
-        }
-    }
-
     /// The commit that is there by now.
     async fn take(&self, wanted: &CommitToSign, oid: Oid) -> Result<Oid, ForgeError> {
         let path = route(self.id, &format!("git/commits/{oid}"));
@@ -345,6 +363,10 @@ impl SigningRepository<'_> {
         else {
             return Err(self.unsigned(told.to_verification().words()));
         };
+        // What was made of other files is not here, so that it cannot even be written.
+        if payload.lines().next() != Some(format!("tree {}", wanted.tree).as_str()) {
+            return Err(self.other("commit"));
+        }
         let (repo, payload, signature) = (self.repo.clone(), payload.clone(), signature.clone());
         let adopted = blocking(move || {
             let oid = signing::adopt(&repo, oid, &payload, &signature)?;
@@ -405,10 +427,6 @@ fn of_git(error: GitError) -> ForgeError {
         GitError::Machine(message) => ForgeError::Machine { message },
         error => ForgeError::Git { message: error.to_string() },
     }
-}
-
-fn in_path(branch: &str) -> String {
-    branch.split('/').map(segment).collect::<Vec<_>>().join("/")
 }
 
 fn octal(mode: Mode) -> String {

@@ -49,6 +49,8 @@ pub(super) struct Repository {
     pub(super) disabled: bool,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) private: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) has_pull_requests: Option<bool>,
     #[serde(default)]
     pub(super) html_url: Option<String>,
     #[serde(default)]

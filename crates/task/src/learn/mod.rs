@@ -114,7 +114,7 @@ async fn carry_out(
         let guarded = guard::check(run, &standing.head, guard::Branch::Ours(&standing.branch));
         run.unless_interrupted(guarded).await?;
         let forge = run.world.forge()?.as_ref();
-        let permitted = guard::permitted(forge, &repository.id, &[guard::PULLS]);
+        let permitted = guard::may_propose(forge, repository);
         run.unless_interrupted(permitted).await?;
     }
     let now = run.world.clock.now();

@@ -8,7 +8,7 @@ use crate::decorate::{DecorationNotes, Extras, leave_edits};
 use crate::publish::{self, Push};
 use crate::run::Run;
 use crate::settle::BlobsOf;
-use crate::signing::{self, Signer};
+use crate::signing;
 use crate::workspace::{RUN_TRAILER, Workspace};
 use crate::{admit, authorship, branch_name, failures, pull_request, title};
 use patchwright_base::error::{Failure, Result};
@@ -227,8 +227,7 @@ pub(super) async fn publish(
 ) -> Result<Published> {
     let ProposalState { branch, head, tip, .. } = standing;
     admit::must_be_same(run.world.forge()?.as_ref(), repository).await?;
-    let signed = Signer::of(run)?.signed(head, &workspace.repo, commit.into()).await;
-    let commit = signed.map_err(|err| failures::of_forge("the commit cannot be signed", err))?.tip;
+    let commit = signing::sign(run, head, (&workspace.repo, commit)).await?;
     let push = Push { workspace, commit, to: head, branch, tip: *tip };
     publish::push(run, push).await?.map_err(|err| {
         let moved = matches!(err, ForgeError::Moved { .. });

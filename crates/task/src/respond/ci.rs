@@ -7,6 +7,7 @@ use super::fix;
 use super::landed;
 use super::work::Instruction;
 use crate::admit::is_us;
+use crate::authorship::trailer_lines;
 use crate::context::log;
 use crate::event::is_own_branch;
 use crate::fork;
@@ -128,7 +129,7 @@ fn rounds(head: &Workspace, email: &str) -> u32 {
         if !is_ours(&facts, email) {
             break;
         }
-        let is_round = facts.message.lines().any(|line| line.starts_with(ROUND_TRAILER));
+        let is_round = trailer_lines(&facts.message).any(|line| line.starts_with(ROUND_TRAILER));
         rounds += u32::from(is_round);
         let Some(parent) = facts.parents.first() else { break };
         at = *parent;

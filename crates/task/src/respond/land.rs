@@ -17,7 +17,7 @@ use crate::decorate;
 use crate::pipeline::FinishedJob;
 use crate::publish;
 use crate::run::{DEPTH, Run};
-use crate::signing::Signer;
+use crate::signing::{self, Signer};
 use crate::workspace::{self, Checkout, RUN_TRAILER, Workspace};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{ForgeError, PullRequest, Repository};
@@ -169,10 +169,10 @@ pub(super) async fn replace(
             Err(err) => return Err(Failure::from(err).hint(run.files_hint())),
         }
     }
-    let signed = Signer::of(run)?.signed(&target.repository, &workspace.repo, commits).await;
-    let commits = match signed {
+    let signer = target.signer(run)?;
+    let commits = match signer.signed(&target.repository, &workspace.repo, commits).await {
         Ok(commits) => commits,
-        Err(err) if is_refusal(&err) => return Ok(PushResult::Patch { why: err.to_string() }),
+        Err(err) if is_refusal(&err) => return Ok(PushResult::Patch { why: why_unsigned(err) }),
         Err(err) => return Err(Failure::from(err).hint(run.files_hint())),
     };
     intend(run, &target, commits.tip, head)?;
@@ -180,6 +180,7 @@ pub(super) async fn replace(
     match forge.push(&target.repository, from, commits, &target.branch, Some(head)).await {
         Ok(_) => {
             done(run, &target, commits.tip)?;
+            signing::tell_doubt(run, &target.repository, commits.tip).await;
             Ok(pushed(&target, commits.tip, None))
         }
         Err(ForgeError::Moved { .. }) => Ok(PushResult::Patch {
@@ -197,6 +198,7 @@ fn is_refusal(err: &ForgeError) -> bool {
         ForgeError::Forbidden { .. }
             | ForgeError::Invalid { .. }
             | ForgeError::InTheWay { .. }
+            | ForgeError::Unverified { .. }
             | ForgeError::NotFound { .. }
             | ForgeError::State { .. }
     )
@@ -230,6 +232,24 @@ struct Target {
     repository: Repository,
     branch: String,
     is_foreign: IsForeign,
+    /// The repository of the pull request itself.
+    upstream: Repository,
+}
+
+impl Target {
+    /// In a fork of somebody else's, no branch can be made to ask about signatures on.
+    fn signer<'a>(&'a self, run: &'a Run<'_>) -> Result<Signer<'a>> {
+        let asked_at = (self.is_foreign == IsForeign::Yes).then_some(&self.upstream);
+        Ok(Signer { asked_at, ..Signer::of(run)? })
+    }
+}
+
+/// Why commits were not signed, or would not be verified, and what would change that.
+fn why_unsigned(err: ForgeError) -> String {
+    match err {
+        ForgeError::Unverified { message, hint } => format!("{message}; {hint}"),
+        err => err.to_string(),
+    }
 }
 
 /// Where the change goes, or why it cannot go anywhere.
@@ -246,7 +266,8 @@ async fn target(
                 "`{branch}` is the default branch, and nothing is pushed to it"
             )));
         }
-        return Ok(Ok(Target { repository, branch, is_foreign: IsForeign::No }));
+        let upstream = repository.clone();
+        return Ok(Ok(Target { repository, branch, is_foreign: IsForeign::No, upstream }));
     }
     let Some(fork) = &pull.head_repository else {
         return Ok(Err("the fork that the pull request came from is gone".to_owned()));
@@ -256,7 +277,10 @@ async fn target(
         return Ok(Err(format!("`{fork}` does not let maintainers push to its branch")));
     }
     match run.world.forge()?.repository(fork).await {
-        Ok(repository) => Ok(Ok(Target { repository, branch, is_foreign })),
+        Ok(repository) => {
+            let upstream = admitted.repository.clone();
+            Ok(Ok(Target { repository, branch, is_foreign, upstream }))
+        }
         Err(ForgeError::NotFound { .. } | ForgeError::Forbidden { .. }) => {
             Ok(Err(format!("`{fork}` cannot be read with this token")))
         }
@@ -305,10 +329,12 @@ async fn push(
                 }
             }
         };
-        let signed = Signer::of(run)?.signed(&target.repository, &workspace.repo, commit.into());
-        let commit = match signed.await {
+        let signer = target.signer(run)?;
+        let commit = match signer.signed(&target.repository, &workspace.repo, commit.into()).await {
             Ok(commits) => commits.tip,
-            Err(err) if is_refusal(&err) => return Ok(PushResult::Patch { why: err.to_string() }),
+            Err(err) if is_refusal(&err) => {
+                return Ok(PushResult::Patch { why: why_unsigned(err) });
+            }
             Err(err) => return Err(Failure::from(err).hint(run.files_hint())),
         };
         intend(run, target, commit, tip)?;
@@ -317,6 +343,7 @@ async fn push(
         match forge.push(&target.repository, from, commit.into(), &target.branch, Some(tip)).await {
             Ok(_) => {
                 done(run, target, commit)?;
+                signing::tell_doubt(run, &target.repository, commit).await;
                 return Ok(pushed(target, commit, onto));
             }
             // Somebody was faster: look again.
@@ -391,13 +418,7 @@ async fn rebased(
         return Ok(RebaseResult::OfAnother(there));
     }
     let (repo, base) = (workspace.repo.clone(), workspace.base);
-    let spec = commit::CommitSpec {
-        author: authorship::author(&run.config),
-        committer: identity(run),
-        message: String::new(),
-        trailers: Vec::new(),
-        time: run.world.clock.now(),
-    };
+    let (committer, time) = (identity(run), run.world.clock.now());
     let merged = blocking(move || {
         let made = commit::read(&repo, change)?;
         let (old, now) = (diff::tree_of(&repo, base)?, diff::tree_of(&repo, tip)?);
@@ -407,8 +428,8 @@ async fn rebased(
         if tree == now {
             return Ok(RebaseResult::Contained);
         }
-        let spec = commit::CommitSpec { message: made.message, ..spec };
-        commit::create(&repo, tip, tree, &spec).map(RebaseResult::On)
+        // As it is, with all of its trailers.
+        commit::replay(&repo, change, tip, tree, (&committer, time), None).map(RebaseResult::On)
     });
     merged.await.map_err(|err| workspace::failure(err, "the change cannot be put on the branch"))
 }

@@ -4,6 +4,7 @@ use super::admit::AdmittedCommand;
 use super::fix;
 use super::land;
 use super::work::Instruction;
+use crate::authorship::trailer_lines;
 use crate::fork;
 use crate::run::Run;
 use crate::workspace::{Checkout, Workspace, is_ours};
@@ -93,7 +94,7 @@ pub(super) fn find_ours(
     for _ in 0..SEARCHED {
         let facts = commit::read(&workspace.repo, at).ok()?;
         let says = |line: &str| lines.iter().any(|wanted| line == wanted);
-        if is_ours(&facts, email) && facts.message.lines().any(says) && proof.holds(at) {
+        if is_ours(&facts, email) && trailer_lines(&facts.message).any(says) && proof.holds(at) {
             return Some(at);
         }
         at = *facts.parents.first()?;

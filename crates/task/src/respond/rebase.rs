@@ -12,6 +12,7 @@ use super::landed;
 use super::rebased::{Attempt, REBASED_TRAILER, RebaseSpec, RebasedCommits};
 use super::work::{self, ChangedFiles, ConflictTask, Instruction};
 use crate::decorate;
+use crate::guard;
 use crate::publish;
 use crate::review::open::{self, PullHead};
 use crate::run::{DEPTH, Run};
@@ -50,6 +51,10 @@ pub(super) async fn rebase(
     let RebaseWorkspace { base, head, old, .. } = &opened;
     if !is_own(run, admitted, pull, &base.at(*head)) {
         return nothing(said::not_our_pull_request(&run.config.respond.mention));
+    }
+    if !pull.is_fork && !run.config.dry_run {
+        let branch = guard::Branch::There(&pull.head_branch);
+        run.unless_interrupted(guard::check(run, &admitted.repository, branch)).await?;
     }
     if let Some(intended) = intended(run)? {
         if is_rebased(run, base, *head) {

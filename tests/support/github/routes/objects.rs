@@ -45,8 +45,8 @@ pub(super) fn answer(
         ("PATCH", ["git", "refs", "heads", name @ ..]) => {
             move_ref(request, repository, &name.join("/"))
         }
-        ("GET", ["rules", "branches", _]) => {
-            request.page(Some(repository), repository.governance.rules.clone())
+        ("GET", ["rules", "branches", name]) => {
+            request.page(Some(repository), repository.governance.rules_of(name))
         }
         ("GET", ["rulesets", id]) => {
             let mut fields = json!({
@@ -76,6 +76,13 @@ fn blob(repository: &Repository, bytes: &[u8]) -> String {
 fn tree(request: &Request, repository: &Repository) -> Answer {
     let base = request.text("base_tree");
     let entries = request.field("tree").as_array().cloned().unwrap_or_default();
+    let is_workflow = |path: &str| path.starts_with(".github/workflows/");
+    let has_workflow = entries.iter().any(|entry| entry["path"].as_str().is_some_and(is_workflow));
+    if has_workflow && repository.governance.keeps_workflows {
+        let accepted = "contents=write; contents=write,workflows=write";
+        return Answer::not_accessible(&request.token)
+            .header("x-accepted-github-permissions", accepted.to_owned());
+    }
     let edits: Vec<(String, String, Option<String>)> = entries
         .iter()
         .map(|entry| {
@@ -156,6 +163,11 @@ fn new_ref(request: &Request, repository: &Repository) -> Answer {
     }
     if git::commit(&repository.path, &sha).is_none() {
         return Answer::problem(422, "Object does not exist");
+    }
+    let rules = repository.governance.rules_of(branch);
+    if repository.governance.bypass.is_none() && rules.iter().any(|it| it["type"] == "creation") {
+        let text = "Repository rule violations found\n\nCannot create ref due to creations being restricted.\n\n";
+        return Answer::problem(422, text);
     }
     if git::run(&repository.path, &["update-ref", &name, &sha]).is_none() {
         return Answer::problem(422, "Reference update failed");

@@ -134,6 +134,9 @@ fn create(world: &mut World, request: &Request, place: usize) -> Answer {
     let text = |name: &str| request.field(name).as_str().unwrap_or_default().to_owned();
     let (title, base, draft) = (text("title"), text("base"), request.field("draft") == true);
     let repository = &world.repositories[place];
+    if !repository.has_pulls {
+        return Answer::problem(404, "Not Found");
+    }
     if request.login == "github-actions[bot]" && !repository.actions_may_open_pulls {
         let message = "GitHub Actions is not permitted to create or approve pull requests.";
         return Answer::problem(403, message);

@@ -36,6 +36,10 @@ pub(super) fn answer(
             if git::tip(&repository.path, &name).is_none() {
                 return Some(Answer::problem(422, "Reference does not exist"));
             }
+            if repository.governance.keeps_branches {
+                let text = "Repository rule violations found\n\nCannot delete this branch\n\n";
+                return Some(Answer::problem(422, text));
+            }
             git::run(&repository.path, &["update-ref", "-d", &format!("refs/heads/{name}")])?;
             Answer::new(204, Value::Null)
         }

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 
 use super::{PublishError, PublishResult, Publisher, RepositorySnapshot};
 use crate::batch::campaign::Conflict;
-use patchwright_config::publish::Signing;
 use patchwright_forge::{Forge, PullRequest};
 use patchwright_git::Oid;
 use patchwright_report as report;
@@ -133,15 +132,13 @@ impl Publisher<'_> {
             class: ErrorClass::Conflict,
             message: format!("`{branch}`: {why}"),
         })?;
-        Ok(match (choice, &state) {
-            // It was pushed before anybody was to sign it.
-            (PublishChoice::Keep { tip }, BranchState::Ours { facts, .. })
-                if !facts.is_signed && place.vetted.config.commits.signing != Signing::None =>
-            {
-                PublishChoice::Push { expected: Some(tip) }
-            }
-            (choice, _) => choice,
-        })
+        // It was pushed before anybody was to sign it, or signed by somebody else.
+        if let (PublishChoice::Keep { tip }, BranchState::Ours { facts, .. }) = (&choice, &state)
+            && !self.signer(place, "").has_signed(&place.repository, *tip, facts).await?
+        {
+            return Ok(PublishChoice::Push { expected: Some(*tip) });
+        }
+        Ok(choice)
     }
 
     /// The pull requests from our branch, and what the store knows of them.

@@ -99,6 +99,7 @@ fn decision(err: &ForgeError) -> PublishDecision {
         ForgeError::Conflict { .. } | ForgeError::Moved { .. } => {
             PublishDecision::Final(ErrorClass::Conflict)
         }
+        ForgeError::Unverified { .. } => PublishDecision::Final(ErrorClass::Policy),
         ForgeError::State { .. } | ForgeError::Invalid { .. } | ForgeError::InTheWay { .. } => {
             PublishDecision::Final(ErrorClass::Publish)
         }
@@ -113,6 +114,7 @@ fn words(err: &ForgeError) -> String {
              workflow files out of the task"
         ),
         ForgeError::Forbidden { need: Some(need), .. } => format!("{err}; it takes {need}"),
+        ForgeError::Unverified { hint, .. } => format!("{err}; {hint}"),
         err => err.to_string(),
     }
 }

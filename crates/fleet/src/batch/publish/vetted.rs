@@ -353,7 +353,8 @@ fn words_of(message: &str) -> (Option<String>, String) {
     let mut words = Vec::new();
     for line in message.lines() {
         match line.strip_prefix(RUN_TRAILER) {
-            Some(named) => run = run.or(Some(named.trim()).filter(is_plain)),
+            // Ours is the last.
+            Some(named) => run = Some(named.trim()).filter(is_plain).or(run),
             None => words.push(line),
         }
     }

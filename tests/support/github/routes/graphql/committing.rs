@@ -34,11 +34,23 @@ pub(super) fn commit_on_branch(world: &mut World, request: &Request, input: &Val
         return Err(trouble("STALE_DATA", message));
     }
     let (paths, objects) = changed(&repository.path, &input["fileChanges"])?;
+    let workflow = paths.iter().find(|path| path.starts_with(".github/workflows/"));
+    if let Some(workflow) = workflow.filter(|_| repository.governance.keeps_workflows) {
+        let message = format!(
+            "refusing to allow a Personal Access Token to create or update workflow `{workflow}` without `workflow` scope"
+        );
+        return Err(trouble("FORBIDDEN", message));
+    }
     let edits = paths.iter().zip(objects);
     let mut edits: Vec<TreeEdit<'_>> =
         edits.map(|(path, object)| TreeEdit { path, mode: "100644", object }).collect();
     if repository.governance.loses_files {
         edits.pop();
+    }
+    if repository.governance.adds_files {
+        let args = ["hash-object", "-w", "--stdin"];
+        let object = git_with_input(&repository.path, &args, b"more\n").trim().to_owned();
+        edits.push(TreeEdit { path: "more.txt", mode: "100644", object: Some(object) });
     }
     let Some(tree) = write_tree(&repository.path, &tip, &edits) else {
         let message = "A path was requested for deletion which does not exist as of commit oid";
