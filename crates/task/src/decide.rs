@@ -261,6 +261,7 @@ mod tests {
             refused: refused.iter().map(owned).collect(),
             beyond: OverLimit::default(),
             artefacts: Vec::new(),
+            ignored: Vec::new(),
         }
     }
 
