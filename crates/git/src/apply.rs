@@ -92,6 +92,17 @@ fn blob(repo: &Repo, oid: Oid) -> anyhow::Result<Vec<u8>> {
     Ok(tree::read_blob(repo, oid, CAP)?)
 }
 
+/// The permissions of a file that the folder has already: the person's own, but for those to execute it, when that is
+/// what the change changes.
+fn mode_after(now: u32, before: Option<Mode>, after: Mode) -> u32 {
+    match after {
+        _ if before == Some(after) => now,
+        // As git does it: whoever may read may execute.
+        Mode::Executable => now | (now & 0o444) >> 2,
+        _ => now & !0o111,
+    }
+}
+
 /// Git converts no others.
 fn is_text_with_lf(content: &[u8]) -> bool {
     !content.contains(&0) && !content.contains(&b'\r')
@@ -146,6 +157,12 @@ impl<'r> Steps<'r> {
             Mode::Symlink | Mode::Gitlink => {
                 anyhow::bail!("it is a link; apply `change.patch` with `git apply` instead")
             }
+        };
+        let mode = match self.root.entry(&path) {
+            Ok(Entry::File { mode: now }) => {
+                mode_after(now, file.old.map(|old| old.mode), entry.mode)
+            }
+            _ => mode,
         };
         let content = blob(repo, entry.oid)?;
         let content = if ends == LineEnding::Crlf { with_crlf(&content) } else { content };
