@@ -95,10 +95,16 @@ fn what_is_ignored_is_published_where_it_is_meant_and_named_where_it_is_not() {
     git(&project, &["add", "."]);
     git(&project, &["commit", "--quiet", "--message", "Ignore"]);
     exec(&world, &[]).expect(0);
-    assert_eq!(patched(&world), ["README.md", "calc.sh", "lib/new.sh"]);
+    assert_eq!(patched(&world), ["README.md", "calc.sh", "lib/README.md", "lib/new.sh"]);
     assert!(world.told().contains("`.gitignore` ignores `lib/told.sh`"), "{}", world.told());
     let flags = result(&world)["judgement"]["flags"].to_string();
     assert!(flags.contains("because `.gitignore` ignores them: `lib/told.sh`"), "{flags}");
+
+    // Nothing else: then it is not done.
+    world.model.add([custom("apply_patch", add), say("Done.")]);
+    let output = world.run(&["exec", "Tell", "--repo", "project", "--verify", "true"]).expect(20);
+    let said = "`lib/told.sh` cannot be published: `.gitignore` ignores it";
+    assert!(output.stderr.contains(said), "{}", output.text());
 }
 
 #[test]
