@@ -74,7 +74,7 @@ pub fn build_of(
     repo: &Repo,
     base: Oid,
     seen: Oid,
-    collected: CollectedTree,
+    collected: &CollectedTree,
 ) -> Result<Change, GitError> {
     let mut hidden = BTreeMap::new();
     if seen != base {
@@ -86,7 +86,7 @@ pub fn build_of(
         let found = collected.files.iter().filter(is_hidden);
         hidden.extend(found.map(|file| (file.path.clone(), reason.to_owned())));
     }
-    build_without(repo, base, &collected, hidden)
+    build_without(repo, base, collected, hidden)
 }
 
 /// A tree that was made of another one.

@@ -260,10 +260,10 @@ impl Pass<'_> {
         was: Option<Was>,
         before: Option<Look>,
     ) -> Result<bool, ToolError> {
-        let Seen { seen, stamp, size, inode } = see(folder, path, before);
+        let Seen { comparison, stamp, size, inode } = see(folder, path, before);
         let base = self.base;
         let is_tracked = base.entries.contains_key(path);
-        let is = match seen {
+        let is = match comparison {
             Comparison::Unchanged => {
                 let look = before.map(|before| Look { stamp, ..before });
                 // As it was uploaded, or as setup left it.
@@ -360,7 +360,7 @@ impl Pass<'_> {
 
 /// How a path compares with what it was, and how it looks now.
 struct Seen {
-    seen: Comparison,
+    comparison: Comparison,
     /// That of a file that was changed just now is one that no file has, so that its content is compared the next time.
     stamp: Stamp,
     size: u64,
@@ -371,13 +371,13 @@ fn see(folder: &mut Folder, path: &[u8], before: Option<Look>) -> Seen {
     let seen = folder.parent(path, Parents::Require).and_then(|(parent, name)| {
         let stat = folder::look(parent, name)?;
         let size = u64::try_from(stat.st_size).unwrap_or(0);
-        let (now, seen) = (Stamp::of(&stat), compare(parent, name, &stat, before));
+        let (now, comparison) = (Stamp::of(&stat), compare(parent, name, &stat, before));
         let stamp = if is_fresh(&stat) { Stamp::default() } else { now };
-        Ok(Seen { seen, stamp, size, inode: now.inode() })
+        Ok(Seen { comparison, stamp, size, inode: now.inode() })
     });
     seen.unwrap_or_else(|err: Errno| {
-        let seen = look::missing(err);
-        Seen { seen, stamp: Stamp::default(), size: 0, inode: 0 }
+        let comparison = look::missing(err);
+        Seen { comparison, stamp: Stamp::default(), size: 0, inode: 0 }
     })
 }
 
