@@ -7,6 +7,7 @@ use patchwright_journal::{self as journal, Entry};
 use serde_json::{Value, json};
 
 use crate::exec::project;
+use crate::support::git_http::git;
 use crate::support::model::{call, custom, say};
 use crate::support::world::{FILES, PATCH, TestWorld, fix, github_with};
 
@@ -52,6 +53,58 @@ fn fix_after_setup() -> Vec<crate::support::model::Turn> {
     let again = "cat marker.txt; mkdir -p app.egg-info; echo again > app.egg-info/PKG-INFO; \
         echo again > build/lib/a; echo mine > build/new; echo mine > own.txt";
     vec![sh(again), custom("apply_patch", PATCH), say("Done.")]
+}
+
+/// The tree stands in the sandbox as it is in the objects, and what stands there is published.
+#[test]
+fn git_in_the_sandbox_converts_nothing() {
+    let script = "git status --short; echo junk >> run.bat; echo junk >> wide.txt; echo junk >> x.c; git checkout -- .; \
+        git rm -q --cached -r . && git reset -q --hard; echo x >> run.bat; git stash -q; git status --short; \
+        git check-attr linguist-generated export-ignore -- x.c; od -An -c run.bat wide.txt; cat x.c";
+    let world = TestWorld::local([sh(script), custom("apply_patch", PATCH), say("Done.")]);
+    let project = project(&world);
+    let attributes = "* text=auto\n*.bat text eol=crlf\nwide.txt text working-tree-encoding=UTF-16LE-BOM eol=crlf\n\
+        *.c ident linguist-generated export-ignore\n";
+    for (name, content) in [
+        (".gitattributes", attributes.as_bytes()),
+        ("run.bat", b"a\r\n"),
+        ("wide.txt", b"\xff\xfeh\0\r\0\n\0"),
+        ("x.c", b"/* $Id$ */\n"),
+    ] {
+        fs_err::write(project.join(name), content).unwrap();
+    }
+    git(&project, &["add", "."]);
+    git(&project, &["commit", "--quiet", "--message", "Attributes"]);
+    exec(&world, &[]).expect(0);
+    assert_eq!(patched(&world), ["calc.sh"]);
+    let told = world.told();
+    let expected = r"Output:\nx.c: linguist-generated: set\nx.c: export-ignore: set\n   a  \\n   h  \\n\n/* $Id$ */\n";
+    assert!(told.contains(expected), "{told}");
+}
+
+/// Silence would make a deletion of a move, and a finished change of half of one.
+#[test]
+fn what_is_ignored_is_published_where_it_is_meant_and_named_where_it_is_not() {
+    let work = "mkdir lib && git mv README.md lib/README.md && echo 1 > lib/new.sh && git add -f lib/new.sh && \
+        echo 1 > lib/junk.sh";
+    let add = "*** Begin Patch\n*** Add File: lib/told.sh\n+1\n*** End Patch\n";
+    let turns = [sh(work), custom("apply_patch", add), custom("apply_patch", PATCH), say("Done.")];
+    let world = TestWorld::local(turns);
+    let project = project(&world);
+    fs_err::write(project.join(".gitignore"), "lib/\n").unwrap();
+    git(&project, &["add", "."]);
+    git(&project, &["commit", "--quiet", "--message", "Ignore"]);
+    exec(&world, &[]).expect(0);
+    assert_eq!(patched(&world), ["README.md", "calc.sh", "lib/README.md", "lib/new.sh"]);
+    assert!(world.told().contains("`.gitignore` ignores `lib/told.sh`"), "{}", world.told());
+    let flags = result(&world)["judgement"]["flags"].to_string();
+    assert!(flags.contains("because `.gitignore` ignores them: `lib/told.sh`"), "{flags}");
+
+    // Nothing else: then it is not done.
+    world.model.add([custom("apply_patch", add), say("Done.")]);
+    let output = world.run(&["exec", "Tell", "--repo", "project", "--verify", "true"]).expect(20);
+    let said = "`lib/told.sh` cannot be published: `.gitignore` ignores it";
+    assert!(output.stderr.contains(said), "{}", output.text());
 }
 
 #[test]

@@ -255,6 +255,9 @@ fn a_repository_that_cannot_be_read_is_refused_with_what_helps() {
     let world = TestWorld::local([]);
     let source = project(&world);
     git(&source, &["config", "uploadpack.allowFilter", "true"]);
+    // What only the history has is not there in a partial clone.
+    fs_err::write(source.join("README.md"), "# Other words\n").unwrap();
+    git(&source, &["commit", "--quiet", "--all", "--message", "Second"]);
     let url = format!("file://{}", source.display());
     let clone = ["clone", "--quiet", "--filter=blob:none", "--no-checkout", &url, "partial"];
     git(&world.path(""), &clone);
@@ -263,8 +266,11 @@ fn a_repository_that_cannot_be_read_is_refused_with_what_helps() {
     assert!(output.stderr.contains("a partial clone that lacks `README.md`"), "{}", output.text());
     // One that has what it needs is as good as any.
     git(&world.path("partial"), &["checkout", "--quiet", "main"]);
-    world.model.add([custom("apply_patch", PATCH), say("Done.")]);
+    let look =
+        call("shell_command", json!({"command": "git log --oneline | wc -l; git fsck 2>&1"}));
+    world.model.add([look, custom("apply_patch", PATCH), say("Done.")]);
     world.run(&["exec", "Make add add", "--repo", "partial"]).expect(0);
+    assert!(world.told().contains(r"Output:\n1\n"), "{}", world.told());
 
     fs_err::create_dir(world.path("other")).unwrap();
     let other = world.path("other");
@@ -272,7 +278,7 @@ fn a_repository_that_cannot_be_read_is_refused_with_what_helps() {
     git(&other, &["commit", "--quiet", "--allow-empty", "--message=First"]);
     let output = world.run(&["exec", "Do it", "--repo", "other"]);
     assert!(output.stderr.contains("names are SHA-1 can; `git fast-export"), "{}", output.text());
-    assert_eq!(world.model.requests().len(), 2);
+    assert_eq!(world.model.requests().len(), 3);
 }
 
 #[test]

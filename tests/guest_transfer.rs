@@ -12,7 +12,7 @@ use patchwright_sandbox::client::{CollectLimits, CollectedFile, CollectedKind, G
 use crate::support::guest::{Guest, LIMITS};
 
 /// A tar as the host makes it: path, mode, content. Mode 0 makes a link.
-fn tar(entries: &[(&str, u32, &str)]) -> Vec<u8> {
+pub(crate) fn tar(entries: &[(&str, u32, &str)]) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
     for (path, mode, content) in entries {
         let mut header = tar::Header::new_gnu();
@@ -44,7 +44,7 @@ fn tar_with_path(path: &str) -> Vec<u8> {
     tar.into_inner().unwrap()
 }
 
-const TREE: &[(&str, u32, &str)] = &[
+pub(crate) const TREE: &[(&str, u32, &str)] = &[
     (".gitignore", 0o644, "*.log\n/build/\n!keep.log\n"),
     ("README.md", 0o644, "hello\n"),
     ("bin/run", 0o755, "#!/bin/sh\necho ran\n"),
@@ -57,7 +57,7 @@ const TREE: &[(&str, u32, &str)] = &[
     ("-rf", 0o644, "odd name"),
 ];
 
-fn file(path: &str, content: &str) -> CollectedFile {
+pub(crate) fn file(path: &str, content: &str) -> CollectedFile {
     let content = Bytes::copy_from_slice(content.as_bytes());
     let kind = CollectedKind::File { executable: false, content };
     CollectedFile { path: path.to_owned(), kind }
@@ -96,7 +96,7 @@ async fn unpacks_modes_links_and_times() {
     assert_eq!((unchanged.files, unchanged.listing), (vec![], Collected::default()));
 }
 
-const MOVED: &str =
+pub(crate) const MOVED: &str =
     "its content was moved to where it cannot be part of a change, so the file stays";
 
 /// What a command does to the tree, and what is collected then.

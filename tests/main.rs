@@ -153,6 +153,7 @@ mod triage; // `patchwright triage`: labels, duplicates and questions on a new i
 mod unprepared; // real projects with real bugs: setup and checks found, dependencies through the relay, the fix and nothing else
 mod upgrades; // newer state and older programs, runs across an upgrade, names that settings had before
 mod verification; // the repository's checks in whole runs: found, run, read test by test, told and judged
+mod wanted;
 mod watch; // `watch`: a run in the terminal by its journal
 mod web_search; // searching the web: engines on every wire, providers' own, hosts, engines that answer nonsense
 mod wires; // the protocols without a network: streams to replies

@@ -454,6 +454,7 @@ impl Draft {
             refused: Vec::new(),
             beyond: self.beyond,
             artefacts: Vec::new(),
+            ignored: Vec::new(),
         }
     }
 

@@ -81,6 +81,7 @@ pub(crate) fn outcome(words: Option<&str>) -> Outcome {
             refused: Vec::new(),
             beyond: OverLimit::default(),
             artefacts: Vec::new(),
+            ignored: Vec::new(),
         }),
         evidence: verify::compare(
             vec![check_run(&say("cargo test"), 101, "failed"), check_run(&say("make lint"), 0, "")],

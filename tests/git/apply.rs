@@ -45,6 +45,30 @@ async fn a_change_makes_folders_and_puts_files_and_folders_in_each_others_place(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_keeps_the_permissions_that_its_owner_gave_it() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let files =
+        [file("secret", "1\n"), file("tool", "1\n"), file("made", "1\n"), executable("run", "1\n")];
+    let run = CollectedFile {
+        path: "made".to_owned(),
+        kind: CollectedKind::File { executable: true, content: "2\n".into() },
+    };
+    let now = [added("secret", "2\n"), added("tool", "2\n"), run, added("run", "2\n")];
+    let applying = Applying::new(&files, &now, &[]).await;
+    let path = |name: &str| applying.folder.path().join(name);
+    for (name, mode) in [("secret", 0o600), ("tool", 0o755), ("made", 0o640), ("run", 0o700)] {
+        fs_err::set_permissions(path(name), PermissionsExt::from_mode(mode)).unwrap();
+    }
+    applying.write().unwrap();
+    // Only what the change says of them is another one.
+    for (name, mode) in [("secret", 0o600), ("tool", 0o755), ("made", 0o750), ("run", 0o600)] {
+        let found = fs_err::metadata(path(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!((found, applying.read(name).as_str()), (mode, "2\n"), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_in_the_way_of_a_change_is_named_and_nothing_is_written() {
     let files = [file("d/a", "a\n")];
     let now = [added("d", "d\n"), added("n/w", "x\n")];

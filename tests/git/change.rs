@@ -185,6 +185,84 @@ async fn a_pointer_of_the_base_moves_and_other_contents_do_not() {
     .assert_eq(&summary(&change));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn attributes_are_read_as_git_reads_them() {
+    let rules = "\u{feff}*.one filter=lfs\n\"a b.two\" filter=lfs\n\"\\303\\251 \\\"x\\\".two\" -text filter=lfs\n\
+        \"#.two\" filter=lfs\n  *.three\tfilter=lfs\n*.none filter=lfs\n*.none -filter\n\
+        {a,b}[[:digit:]].z filter=lfs\n\"open.two filter=lfs\n";
+    let files = [file(".gitattributes", rules), file("sub/.gitattributes", "*.one !filter\n")];
+    let world = World::with(&files).await;
+    let repo = world.fetched().await;
+    let base = repo.resolve("main").unwrap();
+    let kept = ["x.one", "a b.two", "é \"x\".two", "#.two", "x.three", "{a,b}1.z"];
+    let free = ["x.none", "sub/x.one", "open.two", "b.two", "a1.z"];
+    let files: Vec<_> = kept.iter().chain(&free).map(|path| added(path, "content\n")).collect();
+    let change = build(&repo, base, &collected(&files, &[])).unwrap();
+    let mut published: Vec<_> = change.files.iter().map(|file| file.path.as_str()).collect();
+    published.sort_unstable();
+    let mut free = free;
+    free.sort_unstable();
+    assert_eq!(published, free);
+    assert_eq!(change.refused.len(), kept.len(), "{:?}", change.refused);
+}
+
+/// As `git add` does it, but for files that have CRLF in the base.
+#[tokio::test(flavor = "multi_thread")]
+async fn text_is_stored_with_lf_where_attributes_say_so() {
+    let rules = "*.bat text eol=crlf\n*.txt text=auto\n*.sln eol=crlf\n*.raw -text\n[attr]code text\n*.c code\n";
+    let files = [
+        file(".gitattributes", rules),
+        file("lf.bat", "1\n2\n"),
+        file("crlf.bat", "1\r\n2\r\n"),
+        file("old.bat", "moved\r\n"),
+    ];
+    let world = World::with(&files).await;
+    let repo = world.fetched().await;
+    let base = repo.resolve("main").unwrap();
+    let stored = [
+        ("lf.bat", "1\r\n2\r\n3\r\n", "1\n2\n3\n"),
+        ("new.bat", "1\r\n2\r\n", "1\n2\n"),
+        ("new.txt", "1\r\n2\n", "1\n2\n"),
+        ("new.sln", "1\r\n", "1\n"),
+        ("new.c", "1\r\n", "1\n"),
+        ("crlf.bat", "1\r\n3\r\n", "1\r\n3\r\n"),
+        ("moved.bat", "moved\r\n", "moved\r\n"),
+        ("zero.txt", "1\0\r\n", "1\0\r\n"),
+        ("lone.txt", "1\r2\r\n", "1\r2\r\n"),
+        ("new.raw", "1\r\n", "1\r\n"),
+        ("new", "1\r\n", "1\r\n"),
+    ];
+    let now: Vec<_> = stored.iter().map(|(path, content, _)| added(path, content)).collect();
+    let change = build(&repo, base, &collected(&now, &["old.bat"])).unwrap();
+    let contents = change.files.iter().filter_map(|file| {
+        let content = patchwright_git::tree::read_blob(&repo, file.new?.oid, 100).unwrap();
+        Some((file.path.as_str(), String::from_utf8(content).unwrap()))
+    });
+    let mut expected = stored.map(|(path, _, content)| (path, content.to_owned()));
+    expected.sort();
+    assert_eq!(contents.collect::<Vec<_>>(), expected);
+    // What git would not store differently is no change.
+    let same = build(&repo, base, &collected(&[added("lf.bat", "1\r\n2\r\n")], &[])).unwrap();
+    assert_eq!(same.files, []);
+}
+
+/// `git add` would make a pointer of it, and send the content to a server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_content_that_the_change_itself_gives_to_lfs_is_no_part_of_it() {
+    let world = World::with(&[file("old.bin", "1\n"), file("a", "1\n")]).await;
+    let repo = world.fetched().await;
+    let base = repo.resolve("main").unwrap();
+    let rules = added(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n");
+    let now = [rules, added("new.bin", "content\n"), added("a", "2\n")];
+    let change = build(&repo, base, &collected(&now, &[])).unwrap();
+    expect_test::expect![[r"
+        - 100644 .gitattributes +1 -0
+        100644 100644 a +1 -1
+        refused new.bin: git LFS keeps this file, and LFS objects cannot be uploaded
+    "]]
+    .assert_eq(&summary(&change));
+}
+
 /// Without its new place, a move would be published as a deletion.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_moved_to_a_refused_place_stays() {

@@ -216,8 +216,10 @@ fn notice(recorded: &[Line], restored: &RestoredWorkspace) -> String {
         "{why} The files of the workspace are as they were \
          {}. Gone are files that git ignores and that were made since setup (build output, installed \
          packages), empty folders, links that lead out of the workspace, repositories inside of it with \
-         what is in them, commits and branches made in the sandbox's `.git`, what was written outside of \
-         the workspace, and every process that was running, with its variables.",
+         what is in them, whatever else no change can have (names with control characters, new contents of \
+         Git LFS, files of more than 100 MB), commits and branches made in the sandbox's `.git`, what was \
+         written outside of the workspace, and every process that was running, with its variables. Files of \
+         the repository that were moved to where they are gone are back in their old places.",
         restored.place
     );
     if restored.shell {

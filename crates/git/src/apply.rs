@@ -102,6 +102,17 @@ fn blob(repo: &Repo, oid: Oid) -> anyhow::Result<Vec<u8>> {
     Ok(tree::read_blob(repo, oid, CAP)?)
 }
 
+/// The permissions of a file that the folder has already: the person's own, but for those to execute it, when that is
+/// what the change changes.
+fn mode_after(now: u32, before: Option<Mode>, after: Mode) -> u32 {
+    match after {
+        _ if before == Some(after) => now,
+        // As git does it: whoever may read may execute.
+        Mode::Executable => now | (now & 0o444) >> 2,
+        _ => now & !0o111,
+    }
+}
+
 /// Git converts no others.
 fn is_text_with_lf(content: &[u8]) -> bool {
     !content.contains(&0) && !content.contains(&b'\r')
@@ -150,21 +161,15 @@ impl<'r> Steps<'r> {
             self.removals.push(FileOp::Remove { path });
             return Ok(());
         };
-        let now = match self.root.entry(&path) {
-            Ok(Entry::File { mode }) => Some(mode & 0o777),
-            _ => None,
-        };
-        let mode = match (entry.mode, now) {
-            (Mode::Symlink | Mode::Gitlink, _) => {
-                anyhow::bail!("it is a link; apply `change.patch` with `git apply` instead")
+        if matches!(entry.mode, Mode::Symlink | Mode::Gitlink) {
+            anyhow::bail!("it is a link; apply `change.patch` with `git apply` instead");
+        }
+        let mode = match self.root.entry(&path) {
+            Ok(Entry::File { mode: now }) => {
+                Some(mode_after(now & 0o777, file.old.map(|old| old.mode), entry.mode))
             }
-            // Who may read a file is its owner's choice, and git may not even know whether it can be executed.
-            (mode, Some(now)) if file.old.as_ref().is_some_and(|old| old.mode == mode) => Some(now),
-            // Whoever may read it.
-            (Mode::Executable, Some(now)) => Some(now | ((now & 0o444) >> 2)),
-            (Mode::File, Some(now)) => Some(now & !0o111),
-            (Mode::Executable, None) => Some(0o755),
-            (Mode::File, None) => None,
+            // Else as the mask of the person says.
+            _ => (entry.mode == Mode::Executable).then_some(0o755),
         };
         let content = blob(repo, entry.oid)?;
         let content = if ends == LineEnding::Crlf { with_crlf(&content) } else { content };

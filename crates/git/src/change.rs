@@ -4,14 +4,16 @@
 //! reported, never published: the list of what changed is not believed either, it is computed by
 //! comparing the trees.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
 use git2::{Repository, Tree};
 
-use super::attributes::Attributes;
+use super::attributes::{self, Attributes};
 use super::collisions::{COLLIDES, collisions};
 use super::diffstat::compare;
+use super::edits::{Edit, Folder, forget, is_removed, place, write_root};
 use super::lfs::{self, Pointer};
 use super::modules;
 use super::names::{path_problem, target_problem};
@@ -30,9 +32,20 @@ const MOVED: &str =
 
 /// Turns what the sandbox gave back into a tree on `base`.
 pub fn build(repo: &Repo, base: Oid, collected: &CollectedTree) -> Result<Change, GitError> {
+    build_without(repo, base, collected, BTreeMap::new())
+}
+
+/// [`build`] without the paths in `hidden`, which are refused for these reasons.
+fn build_without(
+    repo: &Repo,
+    base: Oid,
+    collected: &CollectedTree,
+    hidden: BTreeMap<String, String>,
+) -> Result<Change, GitError> {
     let git = repo.git()?;
     let tree = git.find_commit(base.0)?.tree()?;
-    let held = modules::held_back(&git, &tree, collected);
+    let mut held = modules::held_back(&git, &tree, collected);
+    held.extend(hidden);
     let built = onto(&git, &tree, collected, &held)?;
     let BuiltTree { tree: new, files, mut refused, unused } = built;
     // Policy does not see refused files, and this repository outlives the run, so their contents
@@ -50,8 +63,10 @@ pub fn build(repo: &Repo, base: Oid, collected: &CollectedTree) -> Result<Change
     }
     refused.sort();
     refused.dedup();
-    let artefacts = collected.listing.artefacts.iter().map(|path| display_path(path)).collect();
-    Ok(Change { base, tree: Oid(new), files, refused, beyond, artefacts })
+    let shown = |paths: &[String]| paths.iter().map(|path| display_path(path)).collect();
+    let (artefacts, ignored) =
+        (shown(&collected.listing.artefacts), shown(&collected.listing.ignored));
+    Ok(Change { base, tree: Oid(new), files, refused, beyond, artefacts, ignored })
 }
 
 /// [`build`] for a sandbox that had the files of `seen`, a part of `base`. What it has not seen it does not replace.
@@ -59,20 +74,19 @@ pub fn build_of(
     repo: &Repo,
     base: Oid,
     seen: Oid,
-    mut collected: CollectedTree,
+    collected: &CollectedTree,
 ) -> Result<Change, GitError> {
+    let mut hidden = BTreeMap::new();
     if seen != base {
         let git = repo.git()?;
         let (whole, part) = (git.find_commit(base.0)?.tree()?, git.find_commit(seen.0)?.tree()?);
         let has = |tree: &Tree<'_>, path: &str| tree.get_path(Path::new(path)).is_ok();
-        let is_hidden =
-            |file: &mut CollectedFile| has(&whole, &file.path) && !has(&part, &file.path);
+        let is_hidden = |file: &&CollectedFile| has(&whole, &file.path) && !has(&part, &file.path);
         let reason = "it is there already, outside of the sparse checkout";
-        let hidden = collected.files.extract_if(.., is_hidden);
-        let hidden = hidden.map(|file| (file.path, reason.to_owned()));
-        collected.listing.refused.extend(hidden);
+        let found = collected.files.iter().filter(is_hidden);
+        hidden.extend(found.map(|file| (file.path.clone(), reason.to_owned())));
     }
-    build(repo, base, &collected)
+    build_without(repo, base, collected, hidden)
 }
 
 /// A tree that was made of another one.
@@ -95,7 +109,10 @@ pub(super) fn onto(
     let mut draft = Draft {
         git,
         base: tree,
-        attributes: Attributes::new(git, tree),
+        attributes: [
+            Attributes::new(git, tree),
+            Attributes::with(git, tree, attributes::of_change(collected, held)),
+        ],
         deleted: collected.listing.deleted.iter().map(String::as_str).collect(),
         edits: Folder::new(),
         refused: Vec::new(),
@@ -165,22 +182,16 @@ pub fn between(repo: &Repo, base: Oid, tree: Oid) -> Result<Change, GitError> {
     let files = compare(&git, &old, &new)?;
     let colliding = collisions(&git, &old, &new, &files)?.into_iter();
     let refused = colliding.map(|path| (display_path(&path), COLLIDES.to_owned())).collect();
-    Ok(Change { base, tree, files, refused, beyond: OverLimit::default(), artefacts: Vec::new() })
+    let (beyond, artefacts, ignored) = (OverLimit::default(), Vec::new(), Vec::new());
+    Ok(Change { base, tree, files, refused, beyond, artefacts, ignored })
 }
-
-/// What happens to one name in a folder.
-enum Edit {
-    Remove,
-    Put(Mode, git2::Oid),
-    Inside(Folder),
-}
-
-type Folder = BTreeMap<String, Edit>;
 
 struct Draft<'a> {
     git: &'a Repository,
     base: &'a Tree<'a>,
-    attributes: Attributes<'a>,
+    /// As they are in the base, and as they are with the change: a file that either gives to LFS has a pointer for its
+    /// content, or none of ours.
+    attributes: [Attributes<'a>; 2],
     deleted: BTreeSet<&'a str>,
     edits: Folder,
     refused: Vec<(String, String)>,
@@ -207,8 +218,12 @@ impl Draft<'_> {
         for path in collected.listing.deleted.iter().filter(|path| !held.contains_key(*path)) {
             self.delete(path);
         }
-        for file in collected.files.iter().filter(|file| !held.contains_key(&file.path)) {
-            self.add(file)?;
+        for file in &collected.files {
+            if held.contains_key(&file.path) {
+                self.lose(file)?;
+            } else {
+                self.add(file)?;
+            }
         }
         Ok(())
     }
@@ -293,13 +308,40 @@ impl Draft<'_> {
             CollectedKind::File { executable: true, content } => (Mode::Executable, content),
             CollectedKind::File { executable: false, content } => (Mode::File, content),
         };
-        if !self.attributes.is_lfs(&file.path)? {
-            return Ok(Ok(Edit::Put(mode, self.store(content)?)));
+        let [before, after] = &mut self.attributes;
+        if !before.is_lfs(&file.path)? && !after.is_lfs(&file.path)? {
+            let stored = self.as_git_stores(&file.path, content)?;
+            return Ok(Ok(Edit::Put(mode, self.store(&stored)?)));
         }
         Ok(match self.known_pointer(content)? {
             Some(pointer) => Ok(Edit::Put(mode, self.store(&pointer)?)),
             None => Err("git LFS keeps this file, and LFS objects cannot be uploaded".to_owned()),
         })
+    }
+
+    /// The content with LF for CRLF, where git would store it so. Files of the base that have CRLF keep it, also where
+    /// they are moved: their lines have not changed.
+    fn as_git_stores<'c>(
+        &mut self,
+        path: &str,
+        content: &'c [u8],
+    ) -> Result<Cow<'c, [u8]>, GitError> {
+        let has_crlf = |content: &[u8]| content.windows(2).any(|pair| pair == b"\r\n");
+        if !content.contains(&b'\r') || !has_crlf(content) {
+            return Ok(Cow::Borrowed(content));
+        }
+        let before = self.base.get_path(Path::new(path)).ok();
+        let before = before.and_then(|entry| self.git.find_blob(entry.id()).ok());
+        if before.is_some_and(|before| has_crlf(before.content())) {
+            return Ok(Cow::Borrowed(content));
+        }
+        let blob = git2::Oid::hash_object(git2::ObjectType::Blob, content)?;
+        let was = |path: &&str| self.base.get_path(Path::new(path)).is_ok_and(|it| it.id() == blob);
+        if self.deleted.iter().any(was) {
+            return Ok(Cow::Borrowed(content));
+        }
+        let [_, after] = &mut self.attributes;
+        after.stored(path, content)
     }
 
     /// The pointer of the base that is this content or stands for it: what it points to is on the server
@@ -362,106 +404,4 @@ impl Draft<'_> {
         }
         None
     }
-}
-
-/// Notes an edit; false when it contradicts an earlier one.
-fn place(folder: &mut Folder, path: &str, edit: Edit) -> bool {
-    let Some((name, rest)) = path.split_once('/') else {
-        let free = match folder.get(path) {
-            None | Some(Edit::Remove) => true,
-            Some(Edit::Put(..)) => false,
-            Some(Edit::Inside(inside)) => only_removes(inside),
-        };
-        if free {
-            folder.insert(path.to_owned(), edit);
-        }
-        return free;
-    };
-    let inside = folder.entry(name.to_owned()).or_insert_with(|| Edit::Inside(Folder::new()));
-    // A file that was deleted can become a folder.
-    if matches!(inside, Edit::Remove) {
-        *inside = Edit::Inside(Folder::new());
-    }
-    match inside {
-        Edit::Inside(inside) => place(inside, rest, edit),
-        Edit::Remove | Edit::Put(..) => false,
-    }
-}
-
-fn only_removes(folder: &Folder) -> bool {
-    folder.values().all(|edit| match edit {
-        Edit::Remove => true,
-        Edit::Put(..) => false,
-        Edit::Inside(inside) => only_removes(inside),
-    })
-}
-
-/// Whether the file at a path is removed and nothing took its place.
-fn is_removed(folder: &Folder, path: &str) -> bool {
-    match path.split_once('/') {
-        None => matches!(folder.get(path), Some(Edit::Remove)),
-        Some((name, rest)) => match folder.get(name) {
-            Some(Edit::Inside(inside)) => is_removed(inside, rest),
-            _ => false,
-        },
-    }
-}
-
-fn forget(folder: &mut Folder, path: &str) {
-    match path.split_once('/') {
-        None => {
-            folder.remove(path);
-        }
-        Some((name, rest)) => {
-            if let Some(Edit::Inside(inside)) = folder.get_mut(name) {
-                forget(inside, rest);
-            }
-        }
-    }
-}
-
-fn write_root<'a>(
-    git: &'a Repository,
-    base: &Tree<'_>,
-    edits: &Folder,
-) -> Result<Tree<'a>, GitError> {
-    let oid = match write(git, Some(base), edits)? {
-        Some(oid) => oid,
-        None => git.treebuilder(None)?.write()?,
-    };
-    Ok(git.find_tree(oid)?)
-}
-
-/// Writes one folder with its edits; `None` when nothing is left in it.
-fn write(
-    git: &Repository,
-    base: Option<&Tree<'_>>,
-    edits: &Folder,
-) -> Result<Option<git2::Oid>, GitError> {
-    let mut builder = git.treebuilder(base)?;
-    for (name, edit) in edits {
-        let old = base.and_then(|base| base.get_name(name));
-        let is_folder = old.as_ref().is_some_and(|old| old.filemode() == 0o040_000);
-        match edit {
-            Edit::Remove if old.is_some() => builder.remove(name.as_str())?,
-            Edit::Remove => {}
-            Edit::Put(mode, oid) => {
-                builder.insert(name.as_str(), *oid, mode.bits())?;
-            }
-            Edit::Inside(inside) => {
-                let folder = match &old {
-                    Some(old) if is_folder => Some(git.find_tree(old.id())?),
-                    _ => None,
-                };
-                match write(git, folder.as_ref(), inside)? {
-                    Some(oid) => {
-                        builder.insert(name.as_str(), oid, 0o040_000)?;
-                    }
-                    None if is_folder => builder.remove(name.as_str())?,
-                    None => {}
-                }
-            }
-        }
-    }
-    if builder.is_empty() { Ok(None) } else { Ok(Some(builder.write()?)) }
 }

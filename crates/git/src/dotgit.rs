@@ -18,9 +18,15 @@ use super::repo::parents;
 /// Comparing whole seconds and sizes only lets `git status` trust the index that came with the tar;
 /// with inode numbers and change times it would read every file first.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\
-    \tlogallrefupdates = true\n\tcheckStat = minimal\n\ttrustctime = false\n\
+    \tlogallrefupdates = true\n\tcheckStat = minimal\n\ttrustctime = false\n\tautocrlf = false\n\
     [user]\n\tname = Patchwright\n\temail = patchwright@localhost\n\
     [gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[commit]\n\tgpgSign = false\n";
+
+/// Turns off what the repository's `.gitattributes` would have git convert; this file has the last word. The files of
+/// the tree stand there, and are collected, as they are in the objects. A `git checkout` or `git stash` that wrote
+/// something else would make a change of it. All other attributes are as the repository has them.
+const ATTRIBUTES: &str = "# The files are here as they are in the objects: git converts none of them.\n\
+    * -text !eol -ident -filter !working-tree-encoding\n";
 
 /// Objects in the pack, at most.
 const MAX_OBJECTS: usize = 10_000_000;
@@ -39,13 +45,21 @@ pub(super) fn append<W: Write>(
         branches.insert(self::branch(name)?, beside.0);
     }
     let history = History::collect(git, branches.values().copied(), options.history_depth)?;
-    for folder in
-        ["", "objects/", "objects/info/", "objects/pack/", "refs/", "refs/heads/", "refs/tags/"]
-    {
+    for folder in [
+        "",
+        "info/",
+        "objects/",
+        "objects/info/",
+        "objects/pack/",
+        "refs/",
+        "refs/heads/",
+        "refs/tags/",
+    ] {
         tar.folder(&format!(".git/{folder}"))?;
     }
     tar.file(".git/HEAD", format!("ref: {branch}\n").as_bytes())?;
     tar.file(".git/config", CONFIG.as_bytes())?;
+    tar.file(".git/info/attributes", ATTRIBUTES.as_bytes())?;
     tar.file(
         // git reads this header literally; without `sorted` it would sort the file in memory each
         // time.
@@ -98,6 +112,7 @@ impl History {
         depth: u32,
     ) -> Result<History, GitError> {
         let odb = git.odb()?;
+        let mut whole = borrows_from_partial(git).then(|| WholeTrees::new(git));
         let mut history = History { commits: Vec::new(), shallow: Vec::new() };
         let mut seen = HashSet::new();
         let mut level: Vec<git2::Oid> = tips.filter(|tip| seen.insert(*tip)).collect();
@@ -107,8 +122,12 @@ impl History {
                 history.commits.push(oid);
                 let parents = parents(&git.find_commit(oid)?);
                 // A shallow mirror lacks parents as well, so the depth alone does not say where
-                // history ends.
-                if parents.iter().any(|parent| left == 0 || !odb.exists(*parent)) {
+                // history ends. A partial clone lacks what nobody has looked at yet.
+                let mut lacks = |parent: &git2::Oid| {
+                    let is_whole = |whole: &mut WholeTrees<'_>| whole.has(*parent);
+                    !odb.exists(*parent) || !whole.as_mut().is_none_or(is_whole)
+                };
+                if !parents.is_empty() && (left == 0 || parents.iter().any(&mut lacks)) {
                     history.shallow.push(oid);
                 } else {
                     next.extend(parents.into_iter().filter(|parent| seen.insert(*parent)));
@@ -117,6 +136,53 @@ impl History {
             level = next;
         }
         Ok(history)
+    }
+}
+
+/// The objects that a repository borrows are those of a partial clone: git marks the packs of one.
+fn borrows_from_partial(git: &Repository) -> bool {
+    let alternates = fs_err::read_to_string(git.path().join("objects/info/alternates"));
+    let alternates = alternates.unwrap_or_default();
+    alternates.lines().any(|objects| {
+        let packs = fs_err::read_dir(Path::new(objects).join("pack"));
+        let mut packs = packs.into_iter().flatten().flatten();
+        packs.any(|pack| pack.path().extension().is_some_and(|extension| extension == "promisor"))
+    })
+}
+
+/// Which commits have all their files.
+struct WholeTrees<'a> {
+    git: &'a Repository,
+    /// Trees that are known to be whole.
+    seen: HashSet<git2::Oid>,
+}
+
+impl WholeTrees<'_> {
+    fn new(git: &Repository) -> WholeTrees<'_> {
+        WholeTrees { git, seen: HashSet::new() }
+    }
+
+    /// What cannot be read counts as missing.
+    fn has(&mut self, commit: git2::Oid) -> bool {
+        let Ok(commit) = self.git.find_commit(commit) else { return false };
+        let Ok(objects) = self.git.odb() else { return false };
+        let (mut waiting, mut fresh) = (vec![commit.tree_id()], Vec::new());
+        while let Some(oid) = waiting.pop() {
+            if self.seen.contains(&oid) {
+                continue;
+            }
+            let Ok(tree) = self.git.find_tree(oid) else { return false };
+            for entry in &tree {
+                match entry.kind() {
+                    Some(ObjectType::Tree) => waiting.push(entry.id()),
+                    Some(ObjectType::Blob) if !objects.exists(entry.id()) => return false,
+                    _ => {}
+                }
+            }
+            fresh.push(oid);
+        }
+        self.seen.extend(fresh);
+        true
     }
 }
 

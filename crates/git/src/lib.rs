@@ -19,6 +19,7 @@ pub mod commit;
 pub mod diff;
 mod diffstat;
 mod dotgit;
+mod edits;
 pub mod helper;
 mod http;
 pub mod hunks;

@@ -37,6 +37,9 @@ pub struct Change {
     /// Packages and caches that appeared in the sandbox and are no part of a change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artefacts: Vec<String>,
+    /// Files that the model wrote with an edit tool and that `.gitignore` ignores: they are no part of the change either.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<String>,
 }
 
 /// What is more than can be taken out of a sandbox. Where it is, [`Change::refused`] says.

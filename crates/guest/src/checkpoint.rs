@@ -14,11 +14,13 @@ use rustix::io::Errno;
 use super::collect::Sink;
 use super::folder::{self, Folder, Parents, Stamp};
 use super::look::{self, Changed, Comparison, Look, compare};
+use super::moved::Lost;
 use super::paths;
 use super::protocol::{Checkpointed, Collected, MAX_CHANGED_FILE};
 use super::selection::Limits;
 use super::survey::{Ignored, SurveyEntry, survey};
 use super::transfer::Base;
+use super::wanted::Wanted;
 use crate::tool::ToolError;
 
 /// A file that was changed so short a time ago may be changed again without looking otherwise: the times
@@ -75,6 +77,20 @@ pub fn checkpoint(
     sink: &mut Sink<'_>,
     stop: &dyn Fn() -> bool,
 ) -> Result<Checkpointed, ToolError> {
+    let mut known = std::mem::take(&mut base.wanted);
+    let made = make(workspace, base, &mut known, wanted, sink, stop);
+    base.wanted = known;
+    made
+}
+
+fn make(
+    workspace: &Path,
+    base: &mut Base,
+    known: &mut Wanted,
+    wanted: CheckpointRequest,
+    sink: &mut Sink<'_>,
+    stop: &dyn Fn() -> bool,
+) -> Result<Checkpointed, ToolError> {
     let kept = std::mem::take(&mut base.kept);
     let before = if kept.number == wanted.since { kept } else { LastCheckpoint::default() };
     let whole = before.number == 0;
@@ -82,6 +98,7 @@ pub fn checkpoint(
         .map_err(|err| ToolError::Broken(format!("cannot look at the workspace: {err}")))?;
     let mut pass = Pass {
         base,
+        wanted: known,
         before: &before,
         limits: wanted.limits,
         now: BTreeMap::new(),
@@ -89,12 +106,16 @@ pub fn checkpoint(
         sink,
         sent: Limits { files: 0, bytes: 0 },
         deleted: 0,
+        lost: Lost::default(),
     };
-    let others = pass.others(&folder, stop)?;
-    let fits = pass.fits(&others)
-        && pass.look_at_tracked(&mut folder, stop)?
-        && pass.look_at_others(&mut folder, &others, stop)?;
+    let mut others = Vec::new();
+    let mut fits = pass.look_at_tracked(&mut folder, stop)?;
+    if fits {
+        others = pass.others(&mut folder, stop)?;
+        fits = pass.fits(&others) && pass.look_at_others(&mut folder, &others, stop)?;
+    }
     pass.gone();
+    pass.keep_moved(&mut folder, stop);
     let Pass { now, mut listing, .. } = pass;
     let (files, bytes) = total(base, &now, &others);
     let over = !fits || files > wanted.limits.files as u64 || bytes > wanted.limits.bytes;
@@ -130,6 +151,7 @@ struct Other {
 /// One look at the workspace.
 struct Pass<'a> {
     base: &'a Base,
+    wanted: &'a mut Wanted,
     before: &'a LastCheckpoint,
     limits: Limits,
     now: BTreeMap<Vec<u8>, Was>,
@@ -138,19 +160,29 @@ struct Pass<'a> {
     sent: Limits,
     /// Bytes of the paths of deleted files.
     deleted: usize,
+    lost: Lost,
 }
 
 impl Pass<'_> {
     /// Files that the uploaded tree does not have, and setup did not leave.
     fn others(
         &mut self,
-        folder: &Folder,
+        folder: &mut Folder,
         stop: &dyn Fn() -> bool,
     ) -> Result<Vec<Other>, ToolError> {
         let mut others = Vec::new();
         let base = self.base;
+        let gone = self.now.iter().filter(|(_, was)| matches!(was, Was::Gone));
+        self.wanted.refresh(folder, base, gone.map(|(path, _)| path.clone()).collect(), stop);
+        let wanted = std::mem::take(self.wanted);
         let mut take = |path: &[u8], found: SurveyEntry<'_>| {
             let known = base.others.get(path);
+            if matches!(found, SurveyEntry::Repository) {
+                self.lost.repositories.push(path.to_vec());
+            }
+            if !matches!(found, SurveyEntry::File(_)) {
+                self.lost.stay(base, wanted.moved_to(path));
+            }
             match found {
                 SurveyEntry::File(file) => {
                     let size = u64::try_from(file.stat.st_size).unwrap_or(0);
@@ -168,8 +200,9 @@ impl Pass<'_> {
             }
             Ok(())
         };
-        survey(folder.top(), base, Ignored::Hidden, stop, &mut take)?;
-        Ok(others)
+        let found = survey(folder.top(), base, &wanted, Ignored::Hidden, stop, &mut take);
+        *self.wanted = wanted;
+        found.map(|()| others)
     }
 
     fn fits(&self, others: &[Other]) -> bool {
@@ -227,9 +260,10 @@ impl Pass<'_> {
         was: Option<Was>,
         before: Option<Look>,
     ) -> Result<bool, ToolError> {
-        let (seen, stamp, size) = see(folder, path, before);
-        let is_tracked = self.base.entries.contains_key(path);
-        let is = match seen {
+        let Seen { comparison, stamp, size, inode } = see(folder, path, before);
+        let base = self.base;
+        let is_tracked = base.entries.contains_key(path);
+        let is = match comparison {
             Comparison::Unchanged => {
                 let look = before.map(|before| Look { stamp, ..before });
                 // As it was uploaded, or as setup left it.
@@ -239,6 +273,9 @@ impl Pass<'_> {
             }
             Comparison::Changed(changed, _) => {
                 let content = Some((changed.kind, changed.blob));
+                if is_tracked {
+                    self.wanted.note(path, inode, changed.blob);
+                }
                 if !self.send(path, &changed)? {
                     return Ok(false);
                 }
@@ -253,6 +290,7 @@ impl Pass<'_> {
             Comparison::Gone | Comparison::Folder => None,
             Comparison::Refused(reason) => {
                 self.refuse(path, reason);
+                self.lost.stay(base, self.wanted.moved_to(path));
                 Some(Was::Odd)
             }
         };
@@ -260,6 +298,19 @@ impl Pass<'_> {
             self.now.insert(path.to_vec(), is);
         }
         Ok(true)
+    }
+
+    /// Takes back the deletions of files whose content is where no checkpoint has it: it would be lost in a run that is
+    /// resumed. They are looked at again the next time.
+    fn keep_moved(&mut self, folder: &mut Folder, stop: &dyn Fn() -> bool) {
+        let base = self.base;
+        let deleted = std::mem::take(&mut self.listing.deleted);
+        let (moved, deleted) = self.lost.divide(folder, base, deleted, stop);
+        self.listing.deleted = deleted;
+        for path in moved {
+            self.now.insert(path.as_bytes().to_vec(), Was::Odd);
+            self.refuse(path.as_bytes(), Lost::REASON);
+        }
     }
 
     /// New files of the last checkpoint that are there no more.
@@ -278,6 +329,7 @@ impl Pass<'_> {
             Ok(text) => text,
             Err(reason) => {
                 self.refuse(path, &reason);
+                self.lost.contents.insert(changed.blob);
                 return Ok(true);
             }
         };
@@ -306,16 +358,27 @@ impl Pass<'_> {
     }
 }
 
-/// How a path compares with what it was, with its stamp and size now. The stamp of a file that was changed
-/// just now is one that no file has, so that its content is compared the next time.
-fn see(folder: &mut Folder, path: &[u8], before: Option<Look>) -> (Comparison, Stamp, u64) {
+/// How a path compares with what it was, and how it looks now.
+struct Seen {
+    comparison: Comparison,
+    /// That of a file that was changed just now is one that no file has, so that its content is compared the next time.
+    stamp: Stamp,
+    size: u64,
+    inode: u64,
+}
+
+fn see(folder: &mut Folder, path: &[u8], before: Option<Look>) -> Seen {
     let seen = folder.parent(path, Parents::Require).and_then(|(parent, name)| {
         let stat = folder::look(parent, name)?;
         let size = u64::try_from(stat.st_size).unwrap_or(0);
-        let stamp = if is_fresh(&stat) { Stamp::default() } else { Stamp::of(&stat) };
-        Ok((compare(parent, name, &stat, before), stamp, size))
+        let (now, comparison) = (Stamp::of(&stat), compare(parent, name, &stat, before));
+        let stamp = if is_fresh(&stat) { Stamp::default() } else { now };
+        Ok(Seen { comparison, stamp, size, inode: now.inode() })
     });
-    seen.unwrap_or_else(|err: Errno| (look::missing(err), Stamp::default(), 0))
+    seen.unwrap_or_else(|err: Errno| {
+        let comparison = look::missing(err);
+        Seen { comparison, stamp: Stamp::default(), size: 0, inode: 0 }
+    })
 }
 
 #[expect(clippy::disallowed_methods, reason = "compared with times of files")]

@@ -15,8 +15,9 @@ use super::moved::Lost;
 use super::paths;
 use super::protocol::{Collected, MAX_CHANGED_BYTES, MAX_CHANGED_FILE, MAX_CHANGED_FILES};
 use super::selection::{Limits, Rest, Selection};
-use super::survey::{Ignored, SurveyEntry, is_output, survey};
+use super::survey::{Hidden, Ignored, SurveyEntry, hidden, is_output, survey};
 use super::transfer::Base;
+use super::wanted::{Wanted, is_there};
 use crate::tool::ToolError;
 
 /// Most entries of the list of refused files; the last one then says that there were more.
@@ -30,10 +31,6 @@ const MAX_SHOWN_PATH: usize = 400;
 
 /// Bytes of the paths of deleted files: they have to fit into one answer.
 const MAX_DELETED: usize = 8 << 20;
-
-/// Why a file stays whose content is where nothing can be part of a change.
-const MOVED: &str =
-    "its content was moved to where it cannot be part of a change, so the file stays";
 
 /// Where changed files go. An error ends the collection.
 pub type Sink<'a> = dyn FnMut(&str, &Changed) -> io::Result<()> + 'a;
@@ -53,6 +50,7 @@ pub fn collect(
         bytes: limits.bytes.min(MAX_CHANGED_BYTES),
     };
     let mut folder = Folder::open(workspace).map_err(|err| broken(&err))?;
+    let mut wanted = std::mem::take(&mut base.wanted);
     let mut out = Out {
         sink,
         limits,
@@ -61,14 +59,14 @@ pub fn collect(
         deleted: 0,
         lost: Lost::default(),
     };
-    out.tracked(&mut folder, base, stop)?;
-    let chosen = out.choose(&folder, base, stop)?;
-    out.others(&mut folder, base, &chosen, stop)?;
+    let found = out.find(&mut folder, base, &mut wanted, stop);
+    base.wanted = wanted;
+    found?;
     let deleted = std::mem::take(&mut out.listing.deleted);
     let (moved, deleted) = out.lost.divide(&mut folder, base, deleted, stop);
     out.listing.deleted = deleted;
     for path in moved {
-        out.refuse(path.as_bytes(), MOVED);
+        out.refuse(path.as_bytes(), Lost::REASON);
     }
     let Out { mut listing, rest, .. } = out;
     listing.deleted.sort();
@@ -89,6 +87,34 @@ struct Out<'a> {
 }
 
 impl Out<'_> {
+    fn find(
+        &mut self,
+        folder: &mut Folder,
+        base: &Base,
+        wanted: &mut Wanted,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), ToolError> {
+        self.tracked(folder, base, stop)?;
+        let gone = self.listing.deleted.iter().map(|path| path.as_bytes().to_vec()).collect();
+        wanted.refresh(folder, base, gone, stop);
+        let chosen = self.choose(folder, base, wanted, stop)?;
+        self.others(folder, (base, wanted), &chosen, stop)?;
+        self.ignored(folder, base, wanted);
+        Ok(())
+    }
+
+    /// Names what edit tools wrote and rules ignore.
+    fn ignored(&mut self, folder: &mut Folder, base: &Base, wanted: &Wanted) {
+        for path in wanted.written.iter().filter(|path| !wanted.has(path)) {
+            if self.listing.ignored.len() < MAX_ARTEFACTS
+                && is_there(folder, path)
+                && hidden(folder, base, path) == Some(Hidden::Ignored)
+            {
+                self.listing.ignored.push(shortened(path));
+            }
+        }
+    }
+
     /// The files of the uploaded tree.
     fn tracked(
         &mut self,
@@ -113,6 +139,7 @@ impl Out<'_> {
         &mut self,
         folder: &Folder,
         base: &Base,
+        wanted: &Wanted,
         stop: &dyn Fn() -> bool,
     ) -> Result<Vec<Vec<u8>>, ToolError> {
         let mut selection = Selection::new(self.limits);
@@ -120,6 +147,9 @@ impl Out<'_> {
             let known = base.others.get(path);
             if matches!(found, SurveyEntry::Repository) {
                 self.lost.repositories.push(path.to_vec());
+            }
+            if !matches!(found, SurveyEntry::File(_)) {
+                self.lost.stay(base, wanted.moved_to(path));
             }
             match found {
                 SurveyEntry::File(file) => {
@@ -140,7 +170,7 @@ impl Out<'_> {
             }
             Ok(())
         };
-        survey(folder.top(), base, Ignored::Hidden, stop, &mut take)?;
+        survey(folder.top(), base, wanted, Ignored::Hidden, stop, &mut take)?;
         Ok(selection.paths())
     }
 
@@ -148,7 +178,7 @@ impl Out<'_> {
     fn others(
         &mut self,
         folder: &mut Folder,
-        base: &Base,
+        (base, wanted): (&Base, &Wanted),
         paths: &[Vec<u8>],
         stop: &dyn Fn() -> bool,
     ) -> Result<(), ToolError> {
@@ -160,7 +190,10 @@ impl Out<'_> {
                     self.left_out(path);
                 }
                 Comparison::Changed(changed, _) => self.send(path, &changed)?,
-                Comparison::Refused(reason) => self.refuse(path, reason),
+                Comparison::Refused(reason) => {
+                    self.refuse(path, reason);
+                    self.lost.stay(base, wanted.moved_to(path));
+                }
                 Comparison::Unchanged | Comparison::Gone | Comparison::Folder => {}
             }
         }

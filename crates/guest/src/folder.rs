@@ -56,6 +56,10 @@ impl Stamp {
         }
     }
 
+    pub fn inode(&self) -> u64 {
+        self.inode
+    }
+
     /// Bytes of the file.
     pub fn size(&self) -> u64 {
         u64::try_from(self.size).unwrap_or(0)

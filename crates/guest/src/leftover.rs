@@ -13,6 +13,7 @@ use super::look::{self, Comparison, Look};
 use super::removal;
 use super::survey::{Ignored, SurveyEntry, survey};
 use super::transfer::Base;
+use super::wanted::Wanted;
 use crate::tool::ToolError;
 
 /// Most files that are remembered.
@@ -44,7 +45,8 @@ pub fn remember(
         }
         Ok(())
     };
-    survey(folder.top(), base, Ignored::Shown, stop, &mut take)?;
+    let none = Wanted::default();
+    survey(folder.top(), base, &none, Ignored::Shown, stop, &mut take)?;
     Ok(found)
 }
 

@@ -1,5 +1,6 @@
-//! Files that were moved to where nothing can be part of a change: a name that is refused, a nested repository. Only
-//! their deletion would be published, so they are found by their contents and stay. Used by [`super::collect`].
+//! Files that were moved to where nothing can be part of a change: a name that is refused, a nested repository, a folder of packages. Only
+//! their deletion would be published, so they are found by their contents and stay. Used by [`super::collect`] and
+//! [`super::checkpoint`].
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -28,6 +29,16 @@ pub(super) struct Lost {
 }
 
 impl Lost {
+    /// Notes files of the tree whose new places are refused.
+    pub(super) fn stay<'b>(&mut self, base: &Base, files: impl Iterator<Item = &'b [u8]>) {
+        let entries = files.filter_map(|path| base.entries.get(path));
+        self.contents.extend(entries.map(|entry| entry.blob));
+    }
+
+    /// Why a file stays whose content is where nothing can be part of a change.
+    pub(super) const REASON: &str =
+        "its content was moved to where it cannot be part of a change, so the file stays";
+
     /// Divides deleted files into those whose content was moved to a refused place, and the others.
     pub(super) fn divide(
         &mut self,

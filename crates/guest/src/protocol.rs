@@ -178,6 +178,9 @@ pub struct Collected {
     /// Packages and caches that appeared, and are no part of a change.
     #[serde(default)]
     pub artefacts: Vec<String>,
+    /// Files that edit tools wrote and ignore rules hide, which are no part of a change either.
+    #[serde(default)]
+    pub ignored: Vec<String>,
 }
 
 /// What `Checkpoint` says besides the tar.

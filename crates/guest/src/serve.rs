@@ -282,7 +282,8 @@ impl Server {
             }
             Request::Restore { remove } => {
                 transfer::remove(&self.workspace, &remove)?;
-                let (_, files, bytes) = transfer::unpack(&self.workspace, incoming(work)?)?;
+                let (restored, files, bytes) = transfer::unpack(&self.workspace, incoming(work)?)?;
+                lock(&self.base).restored(&self.workspace, &restored);
                 Ok(Response::Uploaded { files, bytes })
             }
             Request::AddEnv { env } => {
@@ -327,7 +328,12 @@ impl Server {
             cancelled: &work.cancelled,
             output_cap: output_cap.min(MAX_OUTPUT_CAP),
         };
-        (tool.run)(&call, args)
+        let output = (tool.run)(&call, args)?;
+        if output.changed.is_empty() {
+            return Ok(output);
+        }
+        let remarks = lock(&self.base).edited(&self.workspace, &output.changed);
+        Ok(ToolOutput { text: [output.text, remarks].concat(), ..output })
     }
 
     fn pipe(&self, work: &Work, exec: &Exec) -> Result<CommandOutput, ToolError> {

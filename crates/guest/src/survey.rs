@@ -1,7 +1,8 @@
 //! What is in the workspace besides the files of the uploaded tree: one walk that follows no link, by
 //! git's rules. New files are shown unless `.gitignore` rules ignore them. What commands leave behind in
 //! repositories that do not mention it (installed packages, caches) is no part of a change, unless the
-//! tree has files in that folder: then the repository keeps it on purpose.
+//! tree has files in that folder: then the repository keeps it on purpose. Ignored files of which somebody
+//! has said that they belong to the change ([`super::wanted`]) are shown like others.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -13,8 +14,10 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
-use super::folder;
+use super::folder::{self, Folder, Parents};
+use super::git_pattern::as_git;
 use super::transfer::{Base, Entry};
+use super::wanted::Wanted;
 use crate::tool::ToolError;
 
 /// Deepest nesting of folders that is searched.
@@ -58,20 +61,23 @@ pub enum Ignored {
 /// Takes what is found, by path. An error ends the walk.
 pub type Take<'a> = dyn FnMut(&[u8], SurveyEntry<'_>) -> Result<(), ToolError> + 'a;
 
-/// Walks everything below `top`. `stop` is asked often; when it says so, the walk ends with an error.
+/// Walks everything below `top`; what is `wanted` is shown whatever ignores it. `stop` is asked often; when
+/// it says so, the walk ends with an error.
 pub fn survey(
     top: BorrowedFd<'_>,
     base: &Base,
+    wanted: &Wanted,
     ignored: Ignored,
     stop: &dyn Fn() -> bool,
     take: &mut Take<'_>,
 ) -> Result<(), ToolError> {
-    let mut walk = Walk { base, ignored, stop, take, rules: Vec::new(), names: 0 };
-    walk.folder(top, &mut Vec::new(), &WalkPosition { depth: 0, outermost: None })
+    let mut walk = Walk { base, wanted, ignored, stop, take, rules: Vec::new(), names: 0 };
+    walk.folder(top, &mut Vec::new(), &WalkPosition::default())
 }
 
 struct Walk<'a> {
     base: &'a Base,
+    wanted: &'a Wanted,
     ignored: Ignored,
     stop: &'a dyn Fn() -> bool,
     take: &'a mut Take<'a>,
@@ -81,9 +87,12 @@ struct Walk<'a> {
 }
 
 /// Where the walk is.
+#[derive(Default)]
 struct WalkPosition {
     depth: usize,
     outermost: Option<usize>,
+    /// In a folder that is ignored: no rule takes back what is in it.
+    is_ignored: bool,
 }
 
 impl Walk<'_> {
@@ -141,8 +150,12 @@ impl Walk<'_> {
         if !is_folder && self.base.entries.contains_key(path.as_slice()) {
             return Ok(());
         }
-        if self.is_ignored(path, is_folder) {
-            return Ok(());
+        let is_ignored = place.is_ignored || is_ignored(&self.rules, path, is_folder);
+        if is_ignored {
+            let has = if is_folder { Wanted::has_below } else { Wanted::has };
+            if !has(self.wanted, path) {
+                return Ok(());
+            }
         }
         let is_kept = is_folder && has_below(&self.base.entries, path);
         if is_artefact(name, is_folder) && !is_kept {
@@ -167,7 +180,8 @@ impl Walk<'_> {
         }
         let outermost = place.outermost.or((!is_kept).then_some(path.len()));
         path.push(b'/');
-        self.folder(inner.as_fd(), path, &WalkPosition { depth: place.depth + 1, outermost })
+        let place = WalkPosition { depth: place.depth + 1, outermost, is_ignored };
+        self.folder(inner.as_fd(), path, &place)
     }
 
     fn unreadable(&mut self, path: &[u8], err: Errno) -> Result<(), ToolError> {
@@ -176,17 +190,46 @@ impl Walk<'_> {
         }
         (self.take)(path, SurveyEntry::Odd("it cannot be read"))
     }
+}
 
-    /// What git's rules say about a path that is not in the base; the innermost rule wins.
-    fn is_ignored(&self, path: &[u8], is_folder: bool) -> bool {
-        for (length, rules) in self.rules.iter().rev() {
-            let below = Path::new(OsStr::from_bytes(&path[*length..]));
-            let found = rules.matched(below, is_folder);
-            if !found.is_none() {
-                return found.is_ignore();
-            }
+/// What git's rules say about a path that is not in the base; the innermost rule wins.
+fn is_ignored(rules: &[(usize, Gitignore)], path: &[u8], is_folder: bool) -> bool {
+    for (length, rules) in rules.iter().rev() {
+        let below = Path::new(OsStr::from_bytes(&path[*length..]));
+        let found = rules.matched(below, is_folder);
+        if !found.is_none() {
+            return found.is_ignore();
         }
-        false
+    }
+    false
+}
+
+/// Why a file is in no change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hidden {
+    /// Rules of `.gitignore` ignore it.
+    Ignored,
+    /// It is, or is among, packages or caches.
+    Artefact,
+}
+
+/// Why a file that the tree does not have is in no change; `None` when it is in it.
+pub fn hidden(folder: &mut Folder, base: &Base, path: &[u8]) -> Option<Hidden> {
+    let (mut rules, mut start) = (Vec::new(), 0);
+    loop {
+        let rest = path.get(start..)?;
+        let end = rest.iter().position(|byte| *byte == b'/').map(|at| start + at);
+        let here = path.get(..end.unwrap_or(path.len()))?;
+        let (parent, name) = folder.parent(here, Parents::Require).ok()?;
+        rules.extend(read_rules(parent).map(|rules| (start, rules)));
+        if is_ignored(&rules, here, end.is_some()) {
+            return Some(Hidden::Ignored);
+        }
+        let is_kept = end.is_some() && has_below(&base.entries, here);
+        if is_artefact(name, end.is_some()) && !is_kept {
+            return Some(Hidden::Artefact);
+        }
+        start = end? + 1;
     }
 }
 
@@ -224,9 +267,11 @@ pub fn is_output(path: &[u8]) -> bool {
 /// The ignore rules of a folder; a rule that cannot be parsed is left out, as git does.
 fn read_rules(fd: BorrowedFd<'_>) -> Option<Gitignore> {
     let content = folder::read_file(fd, OsStr::new(".gitignore"), MAX_IGNORE_FILE).ok()??;
+    // Editors of Windows put a byte order mark in front, which git passes over.
+    let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&content);
     let mut builder = GitignoreBuilder::new("");
-    for line in String::from_utf8_lossy(&content).lines() {
-        let _ = builder.add_line(None, line);
+    for line in String::from_utf8_lossy(content).lines() {
+        let _ = builder.add_line(None, &as_git(line));
     }
     builder.build().ok()
 }

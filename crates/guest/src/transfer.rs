@@ -21,6 +21,7 @@ use super::checkpoint::LastCheckpoint;
 use super::folder::{self, Folder, Parents, Stamp};
 use super::look::Look;
 use super::paths;
+use super::wanted::Wanted;
 use crate::tool::ToolError;
 
 /// The uploaded tree, by path as in git.
@@ -31,6 +32,8 @@ pub struct Base {
     pub others: BTreeMap<Vec<u8>, Look>,
     /// How the last checkpoint found it.
     pub kept: LastCheckpoint,
+    /// What is in the change although ignore rules hide it.
+    pub wanted: Wanted,
 }
 
 /// One file of the uploaded tree.

@@ -164,8 +164,13 @@ pub fn check(
         let message = format!("cannot be part of a change: {reason}");
         judgement.flags.push(Violation::new("path.refused", Some(path.clone()), message));
     }
-    if !change.artefacts.is_empty() {
-        judgement.flags.push(left_out(&change.artefacts));
+    for (rule, what, paths) in [
+        ("artefacts", "as packages or caches", &change.artefacts),
+        ("ignored", "because `.gitignore` ignores them", &change.ignored),
+    ] {
+        if !paths.is_empty() {
+            judgement.flags.push(left_out(rule, what, paths));
+        }
     }
     let publishable = judgement.publishable(change);
     size::check(policy, &publishable, change.beyond, &mut judgement.violations);
@@ -184,16 +189,15 @@ pub fn check(
     judgement
 }
 
-/// Names packages and caches, which are no part of a change.
-fn left_out(artefacts: &[String]) -> Violation {
-    let named: Vec<String> = artefacts.iter().take(10).map(|path| format!("`{path}`")).collect();
-    let more = match artefacts.len() - named.len() {
+/// Names files and folders that are no part of a change.
+fn left_out(rule: &str, what: &str, paths: &[String]) -> Violation {
+    let named: Vec<String> = paths.iter().take(10).map(|path| format!("`{path}`")).collect();
+    let more = match paths.len() - named.len() {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let message =
-        format!("left out of the change as packages or caches: {}{more}", named.join(", "));
-    Violation::new("artefacts", None, message)
+    let message = format!("left out of the change {what}: {}{more}", named.join(", "));
+    Violation::new(rule, None, message)
 }
 
 /// Rules about what is in a file. Files held back are read as well: their patch goes out too.

@@ -138,6 +138,7 @@ pub fn check_listing(listing: &Collected, files: &[CollectedFile]) -> Result<(),
         listing.refused.len(),
         listing.left_out.len(),
         listing.artefacts.len(),
+        listing.ignored.len(),
     ];
     if lists.into_iter().any(|length| length > MAX_LISTED) {
         return Err("too many listed files".to_owned());

@@ -268,7 +268,9 @@ async fn work_on(
     }
     stop(run, sandbox).await;
     let HandedOver { change, is_salvaged } = handed;
-    let change = change.filter(|change| !change.files.is_empty() || !change.refused.is_empty());
+    let change = change.filter(|change| {
+        !change.files.is_empty() || !change.refused.is_empty() || !change.ignored.is_empty()
+    });
     if matches!(stopped.reason, StopKind::Finished) {
         collected::remember(run, change.as_ref())?;
     }

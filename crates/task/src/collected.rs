@@ -60,7 +60,7 @@ pub(super) async fn of_checkpoint(phase: &Phase<'_>) -> Option<(Change, String)>
         let (folder, workspace) = (folder.clone(), workspace.clone());
         let made = blocking(move || {
             let changed = Store::open(&folder, &workspace.repo)?.changed(base, tree)?;
-            tree::build_of(&workspace.repo, workspace.base, workspace.seen(), changed)
+            tree::build_of(&workspace.repo, workspace.base, workspace.seen(), &changed)
         });
         match made.await {
             Ok(change) => return Some((change, found.place())),

@@ -171,6 +171,11 @@ fn conclude(
             Conclusion::Partial,
             Some(format!("`{}` cannot be published: {}", change.refused[0].0, change.refused[0].1)),
         ),
+        // Nothing but what it put where git does not look: that is not what anybody waits for.
+        (Some(change), None) if change.files.is_empty() && !change.ignored.is_empty() => (
+            Conclusion::Partial,
+            Some(format!("`{}` cannot be published: `.gitignore` ignores it", change.ignored[0])),
+        ),
         (Some(_), None) => match red(evidence).or_else(|| unchecked(evidence)) {
             Some(why) => (Conclusion::Partial, Some(why)),
             None => (Conclusion::Done, None),
@@ -261,6 +266,7 @@ mod tests {
             refused: refused.iter().map(owned).collect(),
             beyond: OverLimit::default(),
             artefacts: Vec::new(),
+            ignored: Vec::new(),
         }
     }
 

@@ -294,7 +294,7 @@ impl Workspace {
         client.end_sessions().await.map_err(failed)?;
         let collected = client.collect(limits).await.map_err(failed)?;
         let (repo, base, seen) = (self.repo.clone(), self.base, self.seen());
-        blocking(move || tree::build_of(&repo, base, seen, collected))
+        blocking(move || tree::build_of(&repo, base, seen, &collected))
             .await
             .map_err(|error| failure(error, "cannot store the changes"))
     }

@@ -13,6 +13,7 @@ use super::parse::{Hunk, ParseError, Patch, Section};
 use super::tree::{self, Entry, Last, Tree};
 use crate::block::nearest::describe;
 use crate::tools::long_line;
+use crate::tools::write_file::in_form_of;
 
 /// What to do to the disk. Paths are relative to the root and have no links in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,13 +136,12 @@ pub fn plan(patch: &Patch<'_>, tree: &dyn Tree) -> Result<Plan, PatchError> {
         match section {
             Section::Add { path, lines } => {
                 refuse_cut(path, lines.iter().copied(), b"")?;
-                let size = lines.iter().map(|line| line.len() + 1).sum();
-                let mut content = Vec::with_capacity(size);
+                let mut content = String::with_capacity(lines.iter().map(|it| it.len() + 1).sum());
                 for line in lines {
-                    content.extend_from_slice(line.as_bytes());
-                    content.push(b'\n');
+                    content.push_str(line);
+                    content.push('\n');
                 }
-                overlay.write(path, content)?;
+                overlay.write_text(path, &content)?;
                 summary.added.push((*path).to_owned());
             }
             Section::Delete { path } => {
@@ -164,7 +164,7 @@ pub fn plan_hosted(operation: &hosted::Operation, tree: &dyn Tree) -> Result<Pla
     match operation {
         hosted::Operation::CreateFile { path, diff } => {
             let content = hosted::create(diff).map_err(|err| PatchError::Apply(err.to_string()))?;
-            overlay.write(path, content.into_bytes())?;
+            overlay.write_text(path, &content)?;
             summary.added.push(path.clone());
         }
         hosted::Operation::UpdateFile { path, diff } => {
@@ -275,6 +275,13 @@ impl<'t> Overlay<'t> {
             _ => self.tree.read(&target).map_err(|err| failed(reason(&err)))?,
         };
         Ok((target, content, mode))
+    }
+
+    /// Writes a text, with the line ends of the one that it replaces.
+    fn write_text(&mut self, path: &str, text: &str) -> Result<(), PatchError> {
+        let old = self.read(path).map(|(_, old, _)| old).unwrap_or_default();
+        let (content, _) = in_form_of(&old, text);
+        self.write(path, content.into_owned().into_bytes())
     }
 
     fn write(&mut self, path: &str, content: Vec<u8>) -> Result<(), PatchError> {

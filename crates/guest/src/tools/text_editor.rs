@@ -152,6 +152,11 @@ fn bounds(range: Option<&[i64]>, count: usize) -> Result<(usize, usize), String>
 fn insert(root: &Root, path: &str, after: usize, text: &str) -> Result<ToolOutput, ToolError> {
     let (target, content) = substitute::read(root, path)?;
     long_line::refuse(path, &[text], &content)?;
+    if content.starts_with(b"\xff\xfe") || content.starts_with(b"\xfe\xff") {
+        return Err(ToolError::tell(format!(
+            "`{path}` was not changed: it is in UTF-16, where text in UTF-8 would be garbage. Change it with a command"
+        )));
+    }
     let mut at = 0;
     let mut lines = 0;
     while lines < after && at < content.len() {

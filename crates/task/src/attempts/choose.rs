@@ -272,6 +272,7 @@ mod tests {
             refused: Vec::new(),
             beyond: OverLimit::default(),
             artefacts: Vec::new(),
+            ignored: Vec::new(),
         }
     }
 

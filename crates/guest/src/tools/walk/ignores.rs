@@ -13,6 +13,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{Mode, OFlags};
 
 use super::FIXED;
+use crate::git_pattern::as_git;
 
 /// Ignore files in one folder, the last one being the strongest.
 pub(super) const IGNORE_FILES: [&[u8]; 2] = [b".gitignore", b".ignore"];
@@ -36,9 +37,11 @@ pub(super) fn rules(
     let mut has_lines = false;
     for file in files {
         let Ok(content) = small_file(fd, file) else { continue };
-        for line in String::from_utf8_lossy(&content).lines() {
+        // Editors of Windows put a byte order mark in front, which git passes over.
+        let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&content);
+        for line in String::from_utf8_lossy(content).lines() {
             // A line that is no valid pattern is skipped, as git does.
-            let _ = builder.add_line(None, line);
+            let _ = builder.add_line(None, &as_git(line));
             has_lines = true;
         }
     }
