@@ -2,6 +2,10 @@
 //! (`tests/support/kubernetes.rs`), pods are processes; no real cluster is asked.
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -311,6 +315,169 @@ fn a_pod_that_was_made_weaker_on_its_way_in_does_not_run() {
     launcher.term().expect(0);
     assert_eq!(cluster.pulls(), [0]);
     assert_eq!(cluster.jobs()[0].0, "queued");
+}
+
+/// A webhook changes pods, which the Job controller makes after the Job was looked at.
+#[test]
+fn a_pod_that_a_webhook_changed_does_not_run() {
+    let Some(cluster) = cluster(1, "true") else { return };
+    let changes: [(fn(&mut Value), &str); 4] = [
+        (
+            |spec| {
+                let volume = json!({"name": "node", "hostPath": {"path": "/", "type": ""}});
+                spec["volumes"].as_array_mut().unwrap().push(volume);
+                let mounts = spec["containers"][0]["volumeMounts"].as_array_mut().unwrap();
+                mounts.push(json!({"name": "node", "mountPath": "/node"}));
+            },
+            "it has files of its node (`\"/\"`)",
+        ),
+        (|spec| spec["hostNetwork"] = json!(true), "`hostNetwork` is true"),
+        (
+            |spec| spec["containers"][0]["image"] = json!("evil.example/x:1"),
+            "image` is \"evil.example/x:1\" instead of \"ghcr.io/patchwright/patchwright:v0\"",
+        ),
+        (
+            |spec| {
+                let more = json!({"name": "istio-proxy", "image": "proxy"});
+                spec["containers"].as_array_mut().unwrap().push(more);
+            },
+            "`containers` has \"istio-proxy\" besides",
+        ),
+    ];
+    cluster.kubernetes.world().fate = Fate::Waits(json!({"phase": "Pending"}));
+    cluster.kubernetes.world().pod_webhook = Some(Box::new(changes[0].0));
+    let launcher = cluster.launcher(&["--until-idle"]);
+    for (change, words) in changes {
+        cluster.kubernetes.world().pod_webhook = Some(Box::new(change));
+        launcher.wait_for(words);
+    }
+    {
+        let mut world = cluster.kubernetes.world();
+        world.pod_webhook = None;
+        world.fate = Fate::Runs;
+    }
+    let output = launcher.end().expect(0);
+    assert_eq!(cluster.pulls(), [1], "{}", cluster.story(&output.stderr));
+    let (state, tries, _) = cluster.jobs().remove(0);
+    assert_eq!((state.as_str(), tries), ("done", 1), "{}", output.stderr);
+    cluster.nothing_is_left(&output.stderr);
+}
+
+/// It has its job before the watch has told of it, and is looked at all the same.
+#[test]
+fn a_changed_pod_that_has_taken_its_job_over_does_not_go_on() {
+    let Some(cluster) = cluster(1, "sleep 20") else { return };
+    cluster.kubernetes.silence_all_watches();
+    cluster.kubernetes.world().pod_webhook =
+        Some(Box::new(|spec| spec["containers"][0]["securityContext"]["runAsUser"] = json!(0)));
+    let launcher = cluster.launcher(&[]);
+    launcher.wait_for("securityContext.runAsUser` is 0 instead of absent");
+    cluster.kubernetes.until("the end of it", |world| world.jobs.is_empty());
+    let output = launcher.term().expect(0);
+    let (state, tries, why) = cluster.jobs().remove(0);
+    assert_eq!((state.as_str(), tries), ("queued", 0), "{}", cluster.story(&output.stderr));
+    assert!(why.contains("runAsUser"), "{why}");
+    assert_eq!(cluster.pulls(), [0]);
+}
+
+#[test]
+fn a_side_car_that_the_template_accepts_may_be_added() {
+    let Some(cluster) = cluster(1, "true") else { return };
+    let annotated = "metadata:\n  annotations: {patchwright/accepted-changes: istio-proxy}\n";
+    cluster.world.write("pods.yaml", &TEMPLATE.replacen("metadata:\n", annotated, 1));
+    cluster.kubernetes.world().pod_webhook = Some(Box::new(|spec| {
+        spec["containers"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"name": "istio-proxy", "image": "proxy",
+            "volumeMounts": [{"name": "istio-data", "mountPath": "/data"}]}));
+        spec["volumes"].as_array_mut().unwrap().push(json!({"name": "istio-data", "emptyDir": {}}));
+    }));
+    let output = cluster.launcher(&["--until-idle"]).end().expect(0);
+    assert_eq!(cluster.pulls(), [1], "{}", cluster.story(&output.stderr));
+    assert_eq!(cluster.kubernetes.world().made.len(), 1, "{}", output.stderr);
+}
+
+/// The connection of a watch stays open and brings nothing: what it has not told of may be there.
+#[test]
+fn a_launcher_whose_watch_is_silent_leaves_the_pods_of_another_one_alone() {
+    let Some(cluster) = cluster(2, "sleep 15") else { return };
+    let first = cluster.launcher(&["--room", "1"]);
+    first.wait_until(|| !cluster.world.model.requests().is_empty());
+    cluster.kubernetes.silence_watches();
+    let second = cluster.launcher(&["--room", "2"]);
+    second.wait_until(|| cluster.pulls() == [1, 1]);
+    let output = second.term().expect(0);
+    let other = first.term().expect(0);
+    let story = cluster.story(&format!("{}\n== the first\n{}", output.stderr, other.stderr));
+    let world = cluster.kubernetes.world();
+    assert_eq!(world.made.len(), 2, "{story}");
+    assert!(!other.stderr.contains("somebody removed the pod"), "{story}");
+    // It has asked for the pod that it did not know.
+    let name = world.made[1]["metadata"]["name"].as_str().unwrap();
+    let asked = format!("labelSelector=patchwright%2Fjob%3D{name}&");
+    assert!(world.requests.iter().any(|request| request.contains(&asked)), "{story}");
+    drop(world);
+    assert!(
+        cluster.jobs().iter().all(|(state, tries, _)| state == "done" && *tries == 1),
+        "{story}"
+    );
+}
+
+/// A proxy of the loopback that knows `CONNECT`; how many connections it has had.
+fn tunnels() -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client = client.unwrap();
+            counted.fetch_add(1, Ordering::Relaxed);
+            std::thread::spawn(move || {
+                let mut head = Vec::new();
+                let mut byte = [0];
+                while !head.ends_with(b"\r\n\r\n") && client.read_exact(&mut byte).is_ok() {
+                    head.push(byte[0]);
+                }
+                let head = String::from_utf8(head).unwrap();
+                let authority = head.strip_prefix("CONNECT ").unwrap().split(' ').next().unwrap();
+                let mut server = TcpStream::connect(authority).unwrap();
+                client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+                let (mut up, mut down) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                std::thread::spawn(move || std::io::copy(&mut up, &mut server));
+                let _ = std::io::copy(&mut down, &mut client);
+            });
+        }
+    });
+    (port, count)
+}
+
+#[test]
+fn a_cluster_is_reached_through_the_proxies_that_kubectl_uses() {
+    let Some(cluster) = cluster(1, "true") else { return };
+    let template = cluster.world.path("pods.yaml").display().to_string();
+    let launch = |no_proxy: &str| {
+        let args =
+            ["worker", "--launch", "kubernetes", "--pod-template", &template, "--until-idle"];
+        let mut command = cluster.world.command(&args);
+        // Nobody listens there.
+        command.env("HTTPS_PROXY", "http://127.0.0.1:9").env("NO_PROXY", no_proxy);
+        cluster.world.process_of(command).end()
+    };
+    let plain = cluster.kubernetes.kubeconfig();
+    let text = fs_err::read_to_string(&plain).unwrap();
+    let (port, tunnels) = tunnels();
+    let named = format!("', proxy-url: 'http://127.0.0.1:{port}'}}");
+    fs_err::write(&plain, text.replacen("'}", &named, 1)).unwrap();
+    let output = launch("*").expect(0);
+    assert_eq!(cluster.pulls(), [1], "{}", cluster.story(&output.stderr));
+    let count = tunnels.load(Ordering::Relaxed);
+    assert!(count > 0);
+    // That of the environment is for servers elsewhere.
+    fs_err::write(&plain, text).unwrap();
+    launch("other.test").expect(0);
+    assert_eq!(tunnels.load(Ordering::Relaxed), count);
 }
 
 #[test]

@@ -138,3 +138,35 @@ fn a_campaign_waits_for_quota_and_room() {
     server.world().fate = Fate::Runs;
     done(&world, &server, workers);
 }
+
+#[test]
+fn a_campaign_waits_for_nodes_that_are_not_reached() {
+    let Some(server) = server() else { return };
+    let world = world(&server);
+    let away = "error dialing backend: dial tcp 10.0.0.7:10250: connect: connection refused";
+    // More than two workers ask before each gives up.
+    server.meets(&Method::GET, "/exec", 500, away, 12);
+    let workers = workers(&world);
+    let asked = |request: &&String| request.contains("/exec?");
+    until("two that got no sandbox", || server.world().requests.iter().filter(asked).count() >= 12);
+    done(&world, &server, workers);
+}
+
+#[test]
+fn a_campaign_waits_until_webhooks_leave_pods_as_they_are() {
+    let Some(server) = server() else { return };
+    let world = world(&server);
+    let inject = |pod: &mut serde_json::Value| {
+        let containers = pod["spec"]["containers"].as_array_mut().unwrap();
+        containers.push(json!({"name": "istio-proxy", "image": "a"}));
+    };
+    server.world().webhook = Some(Box::new(inject));
+    let workers = workers(&world);
+    until("the notice", || logs(&world).contains("one at a time until there are sandboxes again"));
+    assert!(logs(&world).contains("has \"istio-proxy\" besides"), "{}", logs(&world));
+    server.world().webhook = None;
+    let level =
+        "pods \"x\" is forbidden: violates PodSecurity \"restricted:latest\": seccompProfile";
+    server.meets(&Method::POST, "/pods", 403, level, 4);
+    done(&world, &server, workers);
+}

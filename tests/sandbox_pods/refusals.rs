@@ -1,13 +1,17 @@
 //! Pods that are not used, and what is said when there can be none.
 
 use axum::http::Method;
-use patchwright_sandbox::{Sandbox, SandboxError};
+use patchwright_sandbox::kubernetes::{KubernetesSandbox, PodSettings};
+use patchwright_sandbox::{EngineTrouble, Sandbox, SandboxError};
 use serde_json::{Value, json};
 
 use super::{Pods, connected, pods};
 use crate::sandboxes::{sh, spec};
 use crate::support::docker::IMAGE;
 use crate::support::pods::Fate;
+
+/// What a server says that does not reach the node.
+const AWAY: &str = "error dialing backend: No agent available";
 
 /// What a webhook does to a pod.
 type Change = fn(&mut Value);
@@ -125,6 +129,33 @@ async fn what_the_server_refuses_comes_with_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_not_reached_for_a_moment_ends_no_sandbox() {
+    let Some(pods) = pods().await else { return };
+    pods.server.meets(&Method::GET, "/exec", 500, AWAY, 1);
+    pods.server.meets(&Method::GET, "/exec", 429, "too many requests", 1);
+    let running = pods.start().await.unwrap();
+    assert_eq!(sh(&running, "echo here").await, "here");
+    running.stop().await.unwrap();
+}
+
+/// The server's word for its own trouble is the same as for a container that does not run, but for the message.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_not_reached_is_nothing_of_the_runs() {
+    let Some(pods) = pods().await else { return };
+    let gone = "container not found (\"guest\")";
+    for (message, times, trouble, hint) in
+        [(AWAY, 5, Some(EngineTrouble::Away), "does not reach the node"), (gone, 1, None, "")]
+    {
+        pods.server.meets(&Method::GET, "/exec", 500, message, times);
+        let Err(err) = pods.start().await else { panic!("it started") };
+        assert_eq!(err.trouble(), trouble, "{err}");
+        let said = said(err);
+        assert!(said.contains(message) && said.contains(hint), "{said}");
+        pods.assert_nothing_left();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_does_not_begin_says_why() {
     let Some(pods) = pods().await else { return };
     let waits = |reason: &str, message: &str| {
@@ -158,4 +189,25 @@ async fn a_pod_that_does_not_begin_says_why() {
         let said = refusal(&pods).await;
         assert!(said.contains(expected) && said.contains(hint), "{said}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_in_the_address_of_a_server_is_not_said() {
+    let state = tempfile::tempdir().unwrap();
+    let file = state.path().join("kubeconfig");
+    let text = "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters:\n- name: a\n  cluster: {server: \
+                'https://user:pass-w0rd@k8s.test:6443'}\nusers: [{name: a, user: {token: t}}]\ncontexts:\n- name: a\n  \
+                context: {cluster: a, user: a, namespace: agents}\n";
+    fs_err::write(&file, text).unwrap();
+    // What is not there of a list is left out, as by `kubectl`.
+    let kubeconfig = format!("{}/missing:{}", state.path().display(), file.display());
+    let settings = PodSettings {
+        kubeconfig: Some(&kubeconfig),
+        template: None,
+        state: state.path(),
+        own_pod: None,
+        time_scale: 0.01,
+    };
+    let sandbox = KubernetesSandbox::connect(settings).await.unwrap();
+    assert_eq!(sandbox.place(), "the namespace `agents` of k8s.test:6443");
 }

@@ -90,3 +90,73 @@ async fn setup_reaches_its_hosts_and_never_every_host() {
     assert!(err.to_string().contains("cannot reach every host"), "{err}");
     pods.assert_nothing_left();
 }
+
+/// Waits until a program runs in the container of commands, and a moment longer.
+async fn at_work(pods: &Pods) {
+    let runs = |request: &String| request.contains("/exec?container=sandbox");
+    while !pods.server.world().requests.iter().any(runs) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+}
+
+/// A process that ends waits for no more than this.
+async fn assert_removed(pods: &Pods) {
+    pods.sandbox.settled().await;
+    let removes = |request: &String| request.starts_with("DELETE ");
+    assert!(pods.server.world().requests.iter().any(removes), "{:?}", pods.server.pods());
+    pods.assert_nothing_left();
+}
+
+/// A signal, a budget or a job that is given up ends it in the middle: secrets are in that pod.
+#[tokio::test(flavor = "multi_thread")]
+async fn setup_that_is_given_up_leaves_no_pod() {
+    let Some(pods) = pods().await else { return };
+    let setup = ["sleep 300".to_owned()];
+    let spec = image_spec(&pods, &setup);
+    tokio::select! {
+        _ = pods.sandbox.prepare(&spec) => panic!("it ended"),
+        () = at_work(&pods) => {}
+    }
+    assert_removed(&pods).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_is_made_after_nobody_waits_for_it_does_not_stay() {
+    let Some(pods) = pods().await else { return };
+    pods.server.world().slow = Duration::from_secs(3);
+    tokio::select! {
+        _ = pods.start() => panic!("it started"),
+        () = tokio::time::sleep(Duration::from_secs(1)) => {}
+    }
+    assert_removed(&pods).await;
+    assert_eq!(pods.server.world().made.len(), 1);
+}
+
+/// As after a power cut.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_of_setup_that_is_not_whole_is_made_again() {
+    let Some(pods) = pods().await else { return };
+    let setup = ["echo dep > dep".to_owned()];
+    let spec_of = || image_spec(&pods, &setup);
+    let first = pods.sandbox.prepare(&spec_of()).await.unwrap();
+    let place = std::path::Path::new(&first.reference);
+    let tar = fs_err::read(place.join("left.tar")).unwrap();
+    for (file, content) in [("left.tar", &tar[..1000]), ("left.tar", &[]), ("about.json", &[])] {
+        fs_err::write(place.join(file), content).unwrap();
+        let again = pods.sandbox.prepare(&spec_of()).await.unwrap();
+        assert!(!again.is_cached, "{file}");
+        assert_eq!(again.reference, first.reference);
+        assert!(pods.sandbox.prepare(&spec_of()).await.unwrap().is_cached, "{file}");
+        let start = SandboxSpec { image: again, ..spec(&pods.run, IMAGE) };
+        let running = pods.sandbox.start(&start).await.unwrap();
+        assert_eq!(sh(&running, "cat dep").await, "dep");
+        running.stop().await.unwrap();
+    }
+    // One of a version that did not write down how long it is.
+    let about = fs_err::read_to_string(place.join("about.json")).unwrap();
+    let mut about: serde_json::Value = serde_json::from_str(&about).unwrap();
+    about.as_object_mut().unwrap().remove("bytes");
+    fs_err::write(place.join("about.json"), about.to_string()).unwrap();
+    assert!(pods.sandbox.prepare(&spec_of()).await.unwrap().is_cached);
+}

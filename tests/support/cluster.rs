@@ -96,6 +96,35 @@ pub(crate) fn sent(
     Err(status(422, "Invalid", &format!("{kind} is invalid: {}", wrong.join(", "))))
 }
 
+/// Writes into a specification what the API server writes into fields that are left to it.
+pub(crate) fn completed(spec: &mut Value) {
+    let default = |place: &mut Value, name: &str, value: Value| {
+        let fields = place.as_object_mut().unwrap();
+        fields.entry(name).or_insert(value);
+    };
+    default(spec, "dnsPolicy", json!("ClusterFirst"));
+    default(spec, "schedulerName", json!("default-scheduler"));
+    default(spec, "securityContext", json!({}));
+    default(spec, "terminationGracePeriodSeconds", json!(30));
+    for one in spec["containers"].as_array_mut().unwrap() {
+        default(one, "imagePullPolicy", json!("IfNotPresent"));
+        default(one, "terminationMessagePath", json!("/dev/termination-log"));
+        default(one, "terminationMessagePolicy", json!("File"));
+    }
+}
+
+/// What becomes of each pod on its way in, without any webhook.
+pub(crate) fn admitted(spec: &mut Value) {
+    let account = spec["serviceAccountName"].as_str().unwrap_or("default").to_owned();
+    spec["serviceAccountName"] = json!(account);
+    spec["serviceAccount"] = json!(account);
+    spec["priority"] = json!(0);
+    spec["preemptionPolicy"] = json!("PreemptLowerPriority");
+    spec["nodeName"] = json!("node-1");
+    spec["tolerations"] = json!([{"key": "node.kubernetes.io/not-ready", "operator": "Exists",
+        "effect": "NoExecute", "tolerationSeconds": 300}]);
+}
+
 /// Fails the test when a request was not as it should be.
 pub(crate) fn no_violations(violations: &[String]) {
     if !std::thread::panicking() {

@@ -44,6 +44,9 @@ pub(crate) enum Meets {
     Lost,
 }
 
+/// What changes a pod on its way in, as admission webhooks do: when the Job controller makes it, not when the Job is made.
+type PodWebhook = Box<dyn Fn(&mut Value) + Send>;
+
 /// The server. Dropping it ends its pods, and fails the test on requests that were not as they should be.
 pub(crate) struct Kubernetes {
     shared: Shared,
@@ -65,9 +68,13 @@ pub(crate) struct World {
     compacted: u64,
     /// Each new number ends all watches.
     watches: u64,
+    /// How many watches were begun, and up to which one they stay open and tell nothing.
+    begun: u64,
+    silent: u64,
     pub(crate) fate: Fate,
     /// What is changed in each Job on its way in.
     pub(crate) webhook: Option<(String, Value)>,
+    pub(crate) pod_webhook: Option<PodWebhook>,
     meets: Vec<(Method, String, Meets)>,
     /// Rights that were used, as `verb resource`.
     pub(crate) used: BTreeSet<String>,
@@ -97,8 +104,11 @@ impl Kubernetes {
             version: 100,
             compacted: 0,
             watches: 0,
+            begun: 0,
+            silent: 0,
             fate: Fate::Runs,
             webhook: None,
+            pod_webhook: None,
             meets: Vec::new(),
             used: BTreeSet::new(),
             rights: cluster::rights("launcher.yaml"),
@@ -154,6 +164,17 @@ impl Kubernetes {
 
     pub(crate) fn end_watches(&self) {
         self.world().watches += 1;
+    }
+
+    /// Watches that are open tell nothing any more, as behind a proxy that has lost the server.
+    pub(crate) fn silence_watches(&self) {
+        let mut world = self.world();
+        world.silent = world.begun;
+    }
+
+    /// No watch tells anything.
+    pub(crate) fn silence_all_watches(&self) {
+        self.world().silent = u64::MAX;
     }
 
     /// Takes a running pod away as a drain of its node does: killed, with the condition that says so.
@@ -277,6 +298,10 @@ impl World {
         });
         pod["metadata"]["name"] = json!(pod_name);
         pod["metadata"]["namespace"] = json!(NAMESPACE);
+        cluster::admitted(&mut pod["spec"]);
+        if let Some(change) = &self.pod_webhook {
+            change(&mut pod["spec"]);
+        }
         match self.fate.clone() {
             Fate::NoPod(why) => self.events.push(json!({
                 "apiVersion": "v1", "kind": "Event", "type": "Warning", "reason": "FailedCreate", "message": why,
@@ -450,6 +475,7 @@ fn create(world: &mut World, query: &BTreeMap<String, String>, body: &Bytes) -> 
     if let Some((pointer, value)) = &world.webhook {
         *job.pointer_mut(pointer).unwrap() = value.clone();
     }
+    cluster::completed(&mut job["spec"]["template"]["spec"]);
     job["metadata"]["uid"] = json!("0b0c0d0e-0000-4000-8000-000000000001");
     job["metadata"]["namespace"] = json!(NAMESPACE);
     world.jobs.insert(name, job.clone());
@@ -507,10 +533,11 @@ fn has(object: &Value, label: Option<&str>) -> bool {
     object["metadata"]["labels"][name] == value
 }
 
-fn watch(shared: Shared, world: &World, query: &BTreeMap<String, String>) -> Response<Body> {
+fn watch(shared: Shared, world: &mut World, query: &BTreeMap<String, String>) -> Response<Body> {
     let label = query.get("labelSelector").cloned();
+    world.begun += 1;
     let mut seen: u64 = query["resourceVersion"].parse().unwrap_or_default();
-    let watches = world.watches;
+    let (watches, number) = (world.watches, world.begun);
     if seen < world.compacted {
         let gone = json!({"type": "ERROR", "object": {"kind": "Status", "apiVersion": "v1", "code": 410,
             "reason": "Expired", "message": format!("too old resource version: {seen}")}});
@@ -524,10 +551,10 @@ fn watch(shared: Shared, world: &World, query: &BTreeMap<String, String>) -> Res
                 if world.watches != watches {
                     return;
                 }
-                let new = world
-                    .changes
-                    .iter()
-                    .filter(|(version, _, pod)| *version > seen && has(pod, label.as_deref()));
+                let tells = number > world.silent;
+                let new = world.changes.iter().filter(|(version, _, pod)| {
+                    tells && *version > seen && has(pod, label.as_deref())
+                });
                 new.map(|(version, kind, pod)| {
                     (*version, format!("{}\n", json!({"type": kind, "object": pod})))
                 })

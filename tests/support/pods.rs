@@ -72,6 +72,8 @@ pub(crate) struct World {
     streams: tokio::sync::watch::Sender<u64>,
     /// Nobody answers.
     pub(crate) is_away: bool,
+    /// How long it takes to make a pod: webhooks are asked first. One that is given up on the way is made all the same.
+    pub(crate) slow: Duration,
     version: u64,
     /// Part of the names of its containers.
     id: String,
@@ -101,6 +103,7 @@ impl PodServer {
             is_baseline: false,
             streams: tokio::sync::watch::Sender::new(0),
             is_away: false,
+            slow: Duration::ZERO,
             version: 100,
             id: hex::encode(rand::random::<[u8; 4]>()),
             port: port.address.port(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::Response;
+use axum::http::{Method, Response};
 use serde_json::{Value, json};
 
 use super::{Fate, NAMESPACE, Shared, TOKEN, World, exec, kubelet};
@@ -53,7 +53,15 @@ pub(super) async fn serve(State(shared): State<Shared>, request: Request) -> Res
         ["api", "v1", "namespaces", NAMESPACE, "pods", ref name @ ..] if name.len() < 2 => {
             let query = cluster::query(request.uri());
             let body = read(request).await;
-            pods(&shared, method.as_str(), name.first().copied(), &query, &body)
+            let name = name.first().map(|name| (*name).to_owned());
+            let slow = shared.lock().slow;
+            let carried_out = tokio::spawn(async move {
+                if method == Method::POST {
+                    tokio::time::sleep(slow).await;
+                }
+                pods(&shared, method.as_str(), name.as_deref(), &query, &body)
+            });
+            carried_out.await.unwrap()
         }
         _ => {
             shared.lock().violations.push(format!("{method} {path} is no address of the API"));

@@ -11,6 +11,7 @@
 
 mod api;
 mod carry;
+mod changes;
 mod manifest;
 mod observe;
 mod orphans;

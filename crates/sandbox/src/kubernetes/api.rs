@@ -13,12 +13,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use chrono::DateTime;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
+use kube::Client;
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
-use kube::{Client, Config};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::config;
 use patchwright_base::error::{Failure, Result, chain};
 use patchwright_base::text;
 
@@ -54,6 +54,18 @@ impl ApiError {
             ApiError::Unreachable(_) => true,
             ApiError::Unreadable(_) => false,
         }
+    }
+
+    /// How long to wait before the request is sent again that has failed so often before; `None` when that helps no more.
+    pub(super) fn wait_before(&self, failed: u32) -> Option<Duration> {
+        if !self.is_transient() || failed >= AGAIN {
+            return None;
+        }
+        let asked = match self {
+            ApiError::Answer { retry_after, .. } => *retry_after,
+            ApiError::Unreachable(_) | ApiError::Unreadable(_) => None,
+        };
+        Some(asked.unwrap_or(FIRST * (1 << failed)).min(LONGEST_WAIT))
     }
 
     /// The server answered with this status.
@@ -98,20 +110,16 @@ impl Cluster {
                 "set `KUBECONFIG`, or run this in a pod with a service account ({manifest})"
             ),
         };
-        let config = match kubeconfig {
-            Some(files) => of_files(files).await.map_err(|err| chain(&err)),
-            None => Config::infer().await.map_err(|err| chain(&err)),
-        };
-        let mut config = config
+        let mut config = config::find(kubeconfig)
+            .await
             .map_err(|err| Failure::usage(missing).caused_by(anyhow::anyhow!(err)).hint(hint))?;
         // Sent again here, where the server's own wait counts.
         config.default_retry = false;
-        let server =
-            config.cluster_url.authority().map_or("", http::uri::Authority::as_str).to_owned();
+        let server = config::address(&config.cluster_url);
         let namespace = namespace.unwrap_or(&config.default_namespace).to_owned();
         let client = Client::try_from(config).map_err(|err| {
             Failure::usage(format!("the Kubernetes cluster at {server} cannot be used"))
-                .caused_by(anyhow::anyhow!(chain(&err)))
+                .caused_by(anyhow::anyhow!(config::unusable(&err)))
         })?;
         Ok(Cluster { client, namespace, server, ahead: Arc::default() })
     }
@@ -168,14 +176,7 @@ impl Cluster {
                 Ok(answer) => return Ok(answer),
                 Err(err) => err,
             };
-            if !err.is_transient() || failed == AGAIN {
-                return Err(err);
-            }
-            let asked = match &err {
-                ApiError::Answer { retry_after, .. } => *retry_after,
-                ApiError::Unreachable(_) | ApiError::Unreadable(_) => None,
-            };
-            let wait = asked.unwrap_or(FIRST * (1 << failed)).min(LONGEST_WAIT);
+            let Some(wait) = err.wait_before(failed) else { return Err(err) };
             tracing::debug!(%err, ?wait, "a request to Kubernetes is sent again");
             tokio::time::sleep(wait).await;
             failed += 1;
@@ -257,15 +258,6 @@ impl Cluster {
         let retry_after = retry_after.map(Duration::from_secs);
         ApiError::Answer { status: status.as_u16(), message, retry_after }
     }
-}
-
-/// What these kubeconfigs say together: the first one that says something counts.
-async fn of_files(files: &str) -> Result<Config, KubeconfigError> {
-    let mut all = Kubeconfig::default();
-    for file in files.split(':').filter(|file| !file.is_empty()) {
-        all = all.merge(Kubeconfig::read_from(file)?)?;
-    }
-    Config::from_custom_kubeconfig(all, &KubeConfigOptions::default()).await
 }
 
 /// Seconds since 1970.

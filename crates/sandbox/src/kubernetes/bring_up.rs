@@ -2,6 +2,7 @@
 //! the way, the pod is removed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
@@ -18,6 +19,7 @@ use super::takedown::{self, SandboxPod};
 use super::template::{CONTAINER, NETWORK, OPEN};
 use super::{KubernetesSandbox, hardening, network, setup};
 use crate::client::Client;
+use crate::docker::owned::Owned;
 use crate::environment::{self, CommandContext};
 use crate::services::Service;
 use crate::{ContainerLimits, EngineTrouble, PreparedImage, SandboxError, Stop, guest_binary};
@@ -59,7 +61,7 @@ pub(super) struct Order {
     pub(super) has_relay: bool,
 }
 
-/// A pod with a serving guest.
+/// A pod with a serving guest. Dropped before it is kept, it is removed.
 pub(super) struct Up {
     pub(super) pod: SandboxPod,
     pub(super) client: Client,
@@ -90,18 +92,9 @@ impl KubernetesSandbox {
         };
         let asked = manifest::pod(&shape);
         self.closed(&asked).await?;
-        // It may be there although the answer was lost.
-        self.owner.owned.begin(&name);
-        let made = self.create(&asked).await.inspect_err(|err| {
-            if err.trouble() != Some(EngineTrouble::Away) {
-                self.owner.owned.gone(&name);
-            }
-        })?;
-        let (memory, owned) = (order.limits.memory_bytes, &self.owner.owned);
-        let mut pod = SandboxPod::new(&self.cluster, &made, memory, self.heartbeat, owned);
+        let (made, mut pod) = self.make(&name, &asked, order.limits.memory_bytes).await?;
         match Box::pin(self.start(order, &asked, &made, &mut pod)).await {
             Ok((client, reached, exact)) => {
-                pod.keep();
                 let enforced = manifest::enforced(&shape, network::report(&reached));
                 Ok(Up { pod, client, enforced, exact })
             }
@@ -131,7 +124,42 @@ impl KubernetesSandbox {
         }
     }
 
-    /// Makes the pod. An answer that is lost is asked for again; the name is ours alone.
+    /// Makes the pod. A request that is on its way is not called back: when nobody waits for its end any more, what it has
+    /// made is removed in the background.
+    async fn make(
+        &self,
+        name: &str,
+        asked: &Value,
+        memory: u64,
+    ) -> Result<(Value, SandboxPod), SandboxError> {
+        let owned = Arc::clone(&self.owner.owned);
+        // It may be there although the answer was lost.
+        owned.begin(name);
+        let given_up = GivenUp { owned: &owned, name };
+        let (this, asked, its) = (self.clone(), asked.clone(), name.to_owned());
+        let made = tokio::spawn(async move {
+            let owned = &this.owner.owned;
+            match this.create(&asked).await {
+                Ok(made) => {
+                    let pod = SandboxPod::new(&this.cluster, &made, memory, this.heartbeat, owned);
+                    Ok((made, pod))
+                }
+                Err(err) => {
+                    if err.trouble() == Some(EngineTrouble::Away) {
+                        owned.leave(&its);
+                    } else {
+                        owned.gone(&its);
+                    }
+                    Err(err)
+                }
+            }
+        });
+        let made = made.await;
+        std::mem::forget(given_up);
+        made.unwrap_or_else(|err| Err(SandboxError::Other(err.to_string())))
+    }
+
+    /// An answer that is lost is asked for again; the name is ours alone.
     async fn create(&self, asked: &Value) -> Result<Value, SandboxError> {
         // Strict: a field that is misspelt in the template would be dropped without a word.
         let path = format!(
@@ -347,9 +375,31 @@ impl KubernetesSandbox {
     }
 }
 
+/// Dropped while a pod is being made: it is waited for until it is removed.
+struct GivenUp<'a> {
+    owned: &'a Owned,
+    name: &'a str,
+}
+
+impl Drop for GivenUp<'_> {
+    fn drop(&mut self) {
+        self.owned.going(self.name);
+    }
+}
+
+/// What the cluster does to one pod it does to all of them.
 fn as_asked(asked: &Value, made: &Value) -> Result<(), SandboxError> {
     let found = hardening::differences(asked, made);
-    if found.is_empty() { Ok(()) } else { Err(SandboxError::HardeningMismatch(found.join("; "))) }
+    if found.is_empty() {
+        return Ok(());
+    }
+    let hint = "an admission webhook of the cluster changes pods, or its API server drops what it does not know: exempt \
+                the namespace of sandboxes from such webhooks; see `docs/sandbox.md`";
+    Err(SandboxError::Kubernetes {
+        message: format!("the sandbox pod is looser than asked for: {}", found.join("; ")),
+        hint: Some(hint.to_owned()),
+        trouble: Some(EngineTrouble::Refuses),
+    })
 }
 
 fn ended(why: &str, trouble: Option<EngineTrouble>) -> SandboxError {
@@ -361,7 +411,11 @@ fn ended(why: &str, trouble: Option<EngineTrouble>) -> SandboxError {
 }
 
 fn failed(what: &str, err: &RunError) -> SandboxError {
-    ended(&format!("{what}: {err}"), err.trouble())
+    SandboxError::Kubernetes {
+        message: format!("the sandbox pod did not start: {what}: {err}"),
+        hint: err.hint(),
+        trouble: err.trouble(),
+    }
 }
 
 /// The error of a sandbox that is gone, as its exit reason judges it.

@@ -16,7 +16,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, Stream, StreamExt};
-use http::Request;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -27,7 +26,8 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_util::io::StreamReader;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::api::{ApiError, Cluster, encoded};
+use super::api::{ApiError, Cluster};
+use super::connect::{connect, is_not_running};
 use super::refusal;
 use crate::EngineTrouble;
 use patchwright_base::error::chain;
@@ -41,8 +41,6 @@ const STATUS: u8 = 3;
 /// Closes the channel whose number follows; `v5` only.
 const CLOSE: u8 = 255;
 
-/// How long the server may take to start the program.
-const START: Duration = Duration::from_mins(1);
 /// Bytes of a message to the program, and bytes that wait for the network.
 const CHUNK: usize = 32 << 10;
 const WAITING: usize = 256 << 10;
@@ -80,13 +78,19 @@ pub(super) enum RunError {
 }
 
 impl RunError {
+    /// What to do about it.
+    pub(super) fn hint(&self) -> Option<String> {
+        match self {
+            RunError::NotStarted(err) => refusal::hint(err),
+            RunError::Broken(_) | RunError::Failed(_) => None,
+        }
+    }
+
     /// What of it is nothing of the run's.
     pub(super) fn trouble(&self) -> Option<EngineTrouble> {
         match self {
-            // The server's word for a container that does not run.
-            RunError::NotStarted(ApiError::Answer { status: 500, .. }) | RunError::Failed(_) => {
-                None
-            }
+            RunError::Failed(_) => None,
+            RunError::NotStarted(err) if is_not_running(err) => None,
             RunError::NotStarted(err) => refusal::trouble(err),
             RunError::Broken(_) => Some(EngineTrouble::TookAway),
         }
@@ -134,19 +138,7 @@ pub(super) async fn exec(
     container: &str,
     argv: &[&str],
 ) -> Result<(Session, Reader, DuplexStream), ApiError> {
-    let mut path = format!(
-        "/api/v1/namespaces/{}/pods/{pod}/exec?container={container}&stdin=true&stdout=true&stderr=true&tty=false",
-        cluster.namespace()
-    );
-    for word in argv {
-        path.push_str("&command=");
-        path.push_str(&encoded(word));
-    }
-    let request =
-        Request::get(path).body(Vec::new()).map_err(|err| ApiError::Unreadable(err.to_string()))?;
-    let opened = within(START, cluster.client.connect(request)).await;
-    let opened = opened.map_err(|_| ApiError::Unreachable("exec takes too long".to_owned()))?;
-    let connection = opened.map_err(refused)?;
+    let connection = connect(cluster, pod, container, argv).await?;
     let can_close = connection.supports_stream_close();
     let (sink, stream) = connection.into_stream().split();
     let shared = Arc::new(Mutex::new(Shared::default()));
@@ -352,17 +344,6 @@ fn how(status: &[u8]) -> ExecEnd {
     match code.and_then(|cause| cause.message.parse().ok()) {
         Some(code) if status.reason == "NonZeroExitCode" => ExecEnd::Code(code),
         Some(_) | None => ExecEnd::Otherwise(super::pod::said(&status.reason, &status.message)),
-    }
-}
-
-/// What the server says instead of starting a program.
-fn refused(err: kube::Error) -> ApiError {
-    match err {
-        kube::Error::Api(status) => {
-            let message = text::line(&status.message);
-            ApiError::Answer { status: status.code, message, retry_after: None }
-        }
-        other => ApiError::Unreachable(text::line(&chain(&other))),
     }
 }
 

@@ -1,17 +1,20 @@
 //! Sandboxes as pods: one locked pod per sandbox, with one guest in it.
 //!
 //! [`KubernetesSandbox`] is what `World` holds. The pod's shape is [`manifest`], of which the operator's [`template`] says
-//! a part; what the server made of it is checked by [`hardening`], and that it reaches nothing by [`network`].
-//! [`services`] are containers of the same pod, and [`readiness`] waits for them.
-//! [`bring_up`] brings the guest in and [`exec`] speaks to it, [`takedown`] shows that a pod is in use and removes it,
-//! [`sweep`] removes what nobody uses, and [`setup`] keeps what setup commands leave.
+//! a part; what the server made of it is checked by [`hardening`] (field by field: [`comparison`]), and that it reaches
+//! nothing by [`network`]. [`services`] are containers of the same pod, and [`readiness`] waits for them.
+//! [`bring_up`] brings the guest in, [`exec`] speaks to it over what [`connect`] has opened, [`takedown`] shows that a pod
+//! is in use and removes it, [`sweep`] removes what nobody uses, and [`setup`] keeps what setup commands leave.
 //!
 //! A pod has no network of its own: allowed hosts are reached by the relay through the guest's stream
 //! ([`crate::egress`]), as in a container. Nothing here reads Secrets, mounts a folder of a node, or gives a token to a
-//! pod. The requests are those of [`api`]; the fleet's launcher uses it, too.
+//! pod. The requests are those of [`api`], to the server that [`config`] finds; the fleet's launcher uses it, too.
 
 pub mod api;
 mod bring_up;
+pub mod comparison;
+mod config;
+mod connect;
 mod exec;
 mod hardening;
 mod manifest;
@@ -202,14 +205,15 @@ impl Sandbox for KubernetesSandbox {
             has_home: left.is_some(),
             has_relay: spec.egress.is_some(),
         };
-        let up = Box::pin(self.bring_up(&order)).await?;
+        let mut up = Box::pin(self.bring_up(&order)).await?;
         if let Some(left) = left
             && let Err(err) = setup::put_back(&up.client, left).await
         {
             return Err(KubernetesSandbox::unusable(up, err).await);
         }
-        states.extend(self.settled(&up.pod.name, &order.services).await);
+        states.extend(self.ready_services(&up.pod.name, &order.services).await);
         let mut enforced = up.enforced;
+        up.pod.keep();
         if let Some(egress) = &spec.egress {
             egress.relay(&up.client);
             enforced.push(egress.report());
@@ -226,5 +230,9 @@ impl Sandbox for KubernetesSandbox {
 
     async fn sweep(&self, run: Option<&str>) -> Result<Vec<String>, SandboxError> {
         self.sweep_pods(run).await
+    }
+
+    async fn settled(&self) {
+        self.owner.owned.settled().await;
     }
 }

@@ -31,7 +31,11 @@ const LISTENERS: &str = "cat /proc/net/tcp /proc/net/tcp6; ls -l /proc/[0-9]*/fd
 
 impl KubernetesSandbox {
     /// What becomes of the services beside a sandbox.
-    pub(super) async fn settled(&self, pod: &str, services: &[Service]) -> Vec<ServiceState> {
+    pub(super) async fn ready_services(
+        &self,
+        pod: &str,
+        services: &[Service],
+    ) -> Vec<ServiceState> {
         join_all(services.iter().map(|service| async {
             // What others say is theirs is nobody else's.
             let others = services.iter().filter(|other| other.name != service.name);

@@ -24,7 +24,11 @@ pub(super) fn trouble(err: &ApiError) -> Option<EngineTrouble> {
         ApiError::Answer { status, message, .. } => {
             let refuses = match status {
                 401 => true,
-                403 => message.contains("exceeded quota") || message.contains("cannot "),
+                // What a webhook refuses may be the image of one repository; the level is that of all pods.
+                403 if message.contains("admission webhook") => false,
+                403 => ["exceeded quota", "violates PodSecurity", "cannot "]
+                    .iter()
+                    .any(|words| message.contains(words)),
                 404 => message.contains("namespaces"),
                 _ => false,
             };
@@ -34,7 +38,8 @@ pub(super) fn trouble(err: &ApiError) -> Option<EngineTrouble> {
     }
 }
 
-fn hint(err: &ApiError) -> Option<String> {
+/// What to do about it.
+pub(super) fn hint(err: &ApiError) -> Option<String> {
     let ApiError::Answer { status, message, .. } = err else {
         return match err {
             ApiError::Unreachable(_) => {
@@ -60,6 +65,11 @@ fn hint(err: &ApiError) -> Option<String> {
         404 if has("namespaces") => "make the namespace, or name another one in the template".to_owned(),
         _ if has("admission webhook") => {
             "an admission webhook of the cluster refuses it: exempt the namespace, or give the template what it asks for"
+                .to_owned()
+        }
+        500.. if has("error dialing backend") => {
+            "the API server does not reach the node of the pod: its kubelet, or the agent that leads there, is away; \
+             the same command again may find it back"
                 .to_owned()
         }
         400 | 422 => "is the template of sandbox pods as this cluster understands it?".to_owned(),

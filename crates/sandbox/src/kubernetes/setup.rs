@@ -40,6 +40,9 @@ struct About {
     image: Reference,
     description: String,
     runs: Vec<SetupRun>,
+    /// The length of the tar; absent in results of versions that did not write it down.
+    #[serde(default)]
+    bytes: Option<u64>,
 }
 
 impl KubernetesSandbox {
@@ -115,8 +118,8 @@ impl KubernetesSandbox {
         let has_failed = runs.iter().any(SetupRun::has_failed);
         let place = if has_failed || spec.is_for_this_run { own } else { whole };
         let description = format!("{} with {} setup commands", exact.image, runs.len());
-        let about = About { image: exact.clone(), description, runs };
-        keep(client, place, &about, spec.setup_bytes).await?;
+        let mut about = About { image: exact.clone(), description, runs, bytes: None };
+        keep(client, place, &mut about, spec.setup_bytes).await?;
         Ok(prepared(place, about))
     }
 }
@@ -137,9 +140,13 @@ fn stamp(place: &Path) -> String {
     made.map(|it| format!("{}.{}", it.mtime(), it.mtime_nsec())).unwrap_or_default()
 }
 
+/// What is known of a result; `None` when there is none, or it is not whole, as after a power cut.
 fn read(place: &Path) -> Option<About> {
     let about = fs_err::read(place.join(ABOUT)).ok()?;
-    serde_json::from_slice(&about).ok().filter(|_| place.join(LEFT).is_file())
+    let about: About = serde_json::from_slice(&about).ok()?;
+    let left = fs_err::metadata(place.join(LEFT)).ok().filter(std::fs::Metadata::is_file)?;
+    let is_whole = left.len() > 0 && about.bytes.is_none_or(|bytes| bytes == left.len());
+    is_whole.then_some(about)
 }
 
 /// The image that a result of setup fits.
@@ -162,8 +169,14 @@ fn tar(arguments: &[&str]) -> Exec {
     }
 }
 
-/// Packs what is in workspace and home. The folder gets its name when it is whole: others may be at the same setup.
-async fn keep(client: &Client, place: &Path, about: &About, most: u64) -> Result<(), SandboxError> {
+/// Packs what is in workspace and home. The folder gets its name when it is whole and on the disk: others may be at the
+/// same setup.
+async fn keep(
+    client: &Client,
+    place: &Path,
+    about: &mut About,
+    most: u64,
+) -> Result<(), SandboxError> {
     let failed = |err: std::io::Error| SandboxError::Folder {
         verb: "write".to_owned(),
         path: place.display().to_string(),
@@ -173,35 +186,67 @@ async fn keep(client: &Client, place: &Path, about: &About, most: u64) -> Result
     fs_err::create_dir_all(all).map_err(failed)?;
     let fresh = all.join(format!(".pod-{}", hex::encode(rand::random::<[u8; 8]>())));
     fs_err::create_dir(&fresh).map_err(failed)?;
-    let folders = [WORKSPACE, HOME].map(|folder| folder.trim_start_matches('/'));
     let packed = async {
-        let Pipe { stdin, mut stdout, ended } = client
-            .pipe(tar(&["-cf", "-", folders[0], folders[1]]))
-            .await
-            .map_err(|err| gone(&err))?;
-        drop(stdin);
-        let file = tokio::fs::File::create(fresh.join(LEFT)).await.map_err(failed)?;
-        let mut file = tokio::io::BufWriter::with_capacity(1 << 20, file);
-        // Home and workspace may have so much each; a tar is a little more than its files.
-        let most = most.saturating_mul(2).saturating_add(1 << 30);
-        let written = tokio::io::copy(&mut (&mut stdout).take(most), &mut file).await;
-        if written.map_err(failed)? == most {
-            return Err(SandboxError::DiskFull(format!("setup left more than {} MiB", most >> 20)));
-        }
-        file.flush().await.map_err(failed)?;
-        finished(ended.await, "pack")?;
+        about.bytes = Some(pack(client, &fresh.join(LEFT), most, failed).await?);
         let text = serde_json::to_vec(about).unwrap_or_default();
         fs_err::write(fresh.join(ABOUT), text).map_err(failed)?;
-        match fs_err::rename(&fresh, place) {
-            // Another run was faster: its result is as good.
-            Err(_) if read(place).is_some() => Ok(()),
-            moved => moved.map_err(failed),
+        for written in [&fresh.join(ABOUT), &fresh] {
+            fs_err::File::open(written).and_then(|file| file.sync_all()).map_err(failed)?;
         }
+        moved(&fresh, place).map_err(failed)
     };
     let kept = packed.await;
     // Gone already when it got its name.
     let _ = fs_err::remove_dir_all(&fresh);
     kept
+}
+
+/// Writes the tar to a file; how long it is.
+async fn pack(
+    client: &Client,
+    file: &Path,
+    most: u64,
+    failed: impl Fn(std::io::Error) -> SandboxError,
+) -> Result<u64, SandboxError> {
+    let folders = [WORKSPACE, HOME].map(|folder| folder.trim_start_matches('/'));
+    let packing = client.pipe(tar(&["-cf", "-", folders[0], folders[1]])).await;
+    let Pipe { stdin, mut stdout, ended } = packing.map_err(|err| gone(&err))?;
+    drop(stdin);
+    let file = tokio::fs::File::create(file).await.map_err(&failed)?;
+    let mut file = tokio::io::BufWriter::with_capacity(1 << 20, file);
+    // Home and workspace may have so much each; a tar is a little more than its files.
+    let most = most.saturating_mul(2).saturating_add(1 << 30);
+    let written = tokio::io::copy(&mut (&mut stdout).take(most), &mut file).await;
+    let written = written.map_err(&failed)?;
+    if written == most {
+        return Err(SandboxError::DiskFull(format!("setup left more than {} MiB", most >> 20)));
+    }
+    file.flush().await.map_err(&failed)?;
+    file.get_ref().sync_all().await.map_err(&failed)?;
+    finished(ended.await, "pack")?;
+    Ok(written)
+}
+
+/// Gives a whole result its name.
+fn moved(fresh: &Path, place: &Path) -> std::io::Result<()> {
+    match fs_err::rename(fresh, place) {
+        Ok(()) => {}
+        // Another run was faster: its result is as good.
+        Err(_) if read(place).is_some() => return Ok(()),
+        Err(err) => {
+            // What is there is not whole. Nobody can use it, and nobody can write into it.
+            let mut aside = fresh.as_os_str().to_owned();
+            aside.push(".broken");
+            fs_err::rename(place, &aside).map_err(|_| err)?;
+            let moved = fs_err::rename(fresh, place);
+            let _ = fs_err::remove_dir_all(&aside);
+            moved.or_else(|err| read(place).map(drop).ok_or(err))?;
+        }
+    }
+    if let Some(all) = place.parent() {
+        fs_err::File::open(all)?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Unpacks what setup left into a pod.

@@ -29,6 +29,17 @@ const LATER_TIMES: u32 = 8640;
 const ASKED: u32 = 10;
 const APART: Duration = Duration::from_millis(500);
 
+/// What becomes of a pod that is dropped.
+#[derive(Clone, Copy)]
+enum OnDrop {
+    /// It is removed in the background.
+    Remove,
+    /// It stays, and the next sweep removes it.
+    Leave,
+    /// Somebody removes it already.
+    Nothing,
+}
+
 /// A pod of ours that exists. Dropped before [`SandboxPod::keep`], it is removed in the background: no way out of
 /// starting one leaves it behind.
 pub(super) struct SandboxPod {
@@ -40,13 +51,13 @@ pub(super) struct SandboxPod {
     pub(super) session: Option<Session>,
     beating: Option<AbortOnDropHandle<()>>,
     owned: Arc<Owned>,
-    is_kept: bool,
+    on_drop: OnDrop,
     /// What the last exit reason came to.
     trouble: Mutex<Option<EngineTrouble>>,
 }
 
 impl SandboxPod {
-    /// `made` is the pod as the server has it; `owned` has its name from now on.
+    /// `made` is the pod as the server has it; `owned` knows its name.
     pub(super) fn new(
         cluster: &Cluster,
         made: &Value,
@@ -56,7 +67,6 @@ impl SandboxPod {
     ) -> SandboxPod {
         let word = |name: &str| made["metadata"][name].as_str().unwrap_or_default().to_owned();
         let (name, uid) = (word("name"), word("uid"));
-        owned.begin(&name);
         let beating = tokio::spawn(beat(cluster.clone(), name.clone(), timing));
         SandboxPod {
             cluster: cluster.clone(),
@@ -66,22 +76,35 @@ impl SandboxPod {
             session: None,
             beating: Some(AbortOnDropHandle::new(beating)),
             owned: Arc::clone(owned),
-            is_kept: false,
+            on_drop: OnDrop::Remove,
             trouble: Mutex::default(),
         }
     }
 
     /// From now on only [`Stop::stop`] or the sweep removes it.
     pub(super) fn keep(&mut self) {
-        self.is_kept = true;
+        self.on_drop = OnDrop::Leave;
     }
 
+    /// Removes it, also when nobody waits for that any more.
     pub(super) async fn remove(mut self) -> Result<(), SandboxError> {
-        self.keep();
-        self.owned.leave(&self.name);
+        self.on_drop = OnDrop::Nothing;
+        let removed = tokio::spawn(self.removing()).await;
+        removed.unwrap_or_else(|err| Err(SandboxError::Other(err.to_string())))
+    }
+
+    fn removing(&mut self) -> impl Future<Output = Result<(), SandboxError>> + Send + use<> {
         drop(self.beating.take());
-        let (cluster, name, uid) = (self.cluster.clone(), self.name.clone(), self.uid.clone());
-        remove_or_later(cluster, name, uid, Arc::clone(&self.owned)).await
+        let (cluster, owned) = (self.cluster.clone(), Arc::clone(&self.owned));
+        let (name, uid) = (self.name.clone(), self.uid.clone());
+        owned.going(&name);
+        async move {
+            let removed = remove_or_later(cluster, name.clone(), uid, Arc::clone(&owned)).await;
+            if removed.is_err() {
+                owned.leave(&name);
+            }
+            removed
+        }
     }
 
     /// Why it died, and what of that is not its own doing; `None` when it lives, as far as the server knows.
@@ -130,18 +153,20 @@ impl SandboxPod {
 
 impl Drop for SandboxPod {
     fn drop(&mut self) {
-        self.owned.leave(&self.name);
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if self.is_kept {
-            return;
-        }
-        let (cluster, owned) = (self.cluster.clone(), Arc::clone(&self.owned));
-        let (name, uid) = (std::mem::take(&mut self.name), std::mem::take(&mut self.uid));
-        runtime.spawn(async move {
-            if let Err(err) = remove_or_later(cluster, name, uid, owned).await {
-                tracing::warn!(%err, "cannot remove an unfinished pod yet");
+        let runtime = tokio::runtime::Handle::try_current();
+        match (self.on_drop, runtime) {
+            (OnDrop::Nothing, _) => {}
+            (OnDrop::Remove, Ok(runtime)) => {
+                let by_hand = self.by_hand().unwrap_or_default();
+                let removing = self.removing();
+                runtime.spawn(async move {
+                    if let Err(err) = removing.await {
+                        tracing::warn!(%err, by_hand, "cannot remove an unfinished pod yet");
+                    }
+                });
             }
-        });
+            (OnDrop::Remove | OnDrop::Leave, _) => self.owned.leave(&self.name),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use patchwright_base::text;
 use patchwright_sandbox::kubernetes::pod::{PodEnd, PodState, PodTrouble, TroubleKind, said};
 use patchwright_types::campaign::{Job, JobEnd, Lease, millis_of};
 
+use super::observe::{LaunchedPod, pod_now};
 use super::{Launcher, handed_over, job_name, patience, scaled};
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::HeldJob;
@@ -66,6 +67,8 @@ enum FollowOutcome {
     Died(PodEnd),
     /// It has not begun, and is given up.
     NotBegun(Failure),
+    /// The cluster has made another pod than was asked for. Whatever it has begun is not to go on.
+    Weaker(Failure),
     /// This launcher ends; whoever comes next looks after the pod.
     Left,
     /// This launcher ends, and the pod has not begun.
@@ -91,12 +94,13 @@ impl Launcher {
         held: &HeldJob,
         name: &str,
     ) -> StoreResult<()> {
-        let mut follow = PodFollower { launcher: self, fleet, held, name, said: None };
+        let mut follow = PodFollower::new(self, fleet, held, name);
         let mut ended = match self.create(&held.lease).await {
-            Ok(()) => {
+            Ok(None) => {
                 fleet.ui.detail(&format!("job {}: launched as `{name}`", held.job.id));
                 follow.follow().await
             }
+            Ok(Some(why)) => FollowOutcome::Weaker(Failure::machine(why)),
             // Perhaps it is there all the same, and only the answer was lost.
             Err(err) => FollowOutcome::NotBegun(super::refusal(&err)),
         };
@@ -116,18 +120,31 @@ impl Launcher {
                     return self.bury(fleet, &held.job, &held.lease, &end).await;
                 }
                 FollowOutcome::NotBegun(why) => {
-                    self.pause(fleet, &why.to_string());
-                    let after = millis_of(scaled(fleet, AGAIN));
-                    let why = fleet.redactor.redact(&why.message);
-                    if give_back(fleet, &held.lease, &JobEnd::Later { after, why }).await? {
+                    if give_back(fleet, &held.lease, &self.later(fleet, &why)).await? {
                         break;
                     }
+                }
+                FollowOutcome::Weaker(why) => {
+                    let later = self.later(fleet, &why);
+                    let given = match give_back(fleet, &held.lease, &later).await {
+                        Ok(false) => give_back(fleet, &handed_over(&held.lease), &later).await,
+                        given => given,
+                    };
+                    self.remove(fleet, name).await;
+                    return given.map(drop);
                 }
             }
             ended = follow.follow().await;
         }
         self.remove(fleet, name).await;
         Ok(())
+    }
+
+    /// Nothing is launched for a while, and the job is for later.
+    fn later(&self, fleet: &Fleet, why: &Failure) -> JobEnd {
+        self.pause(fleet, &why.to_string());
+        let after = millis_of(scaled(fleet, AGAIN));
+        JobEnd::Later { after, why: fleet.redactor.redact(&why.message) }
     }
 
     /// A pod died with its job: others need not wait until its lease has run out. An attempt counts unless the
@@ -172,56 +189,60 @@ struct PodFollower<'a> {
     name: &'a str,
     /// Trouble that was said already.
     said: Option<String>,
+    /// The pod was there, and was as it was asked for.
+    seen: bool,
+    /// The pod has taken the job over.
+    handed: bool,
+    /// When the job was first seen to be over.
+    over: Option<Instant>,
 }
 
-impl PodFollower<'_> {
+/// What is known of a pod.
+enum Known {
+    Pod(PodState),
+    /// The API server says that there is none, and there was one.
+    Gone,
+    /// The API server says that there is none.
+    Absent,
+    /// The watch has not told of one, and that may be its fault.
+    Unknown,
+}
+
+impl Known {
+    /// How a pod ended that still has its job; `None` when it has not, as far as is known.
+    fn ended(&self) -> Option<PodEnd> {
+        match self {
+            Known::Pod(state) => ended(state),
+            Known::Gone => Some(removed()),
+            Known::Absent | Known::Unknown => None,
+        }
+    }
+}
+
+impl<'a> PodFollower<'a> {
+    fn new(
+        launcher: &'a Launcher,
+        fleet: &'a Fleet,
+        held: &'a HeldJob,
+        name: &'a str,
+    ) -> PodFollower<'a> {
+        let (said, over) = (None, None);
+        PodFollower { launcher, fleet, held, name, said, seen: false, handed: false, over }
+    }
+
     async fn follow(&mut self) -> FollowOutcome {
         let mut pods = self.launcher.inner.observer.pods();
         let began = Instant::now();
-        let (mut seen, mut over, mut handed) = (false, None, false);
         loop {
-            let pod = pods.borrow_and_update().get(self.name).cloned();
-            seen |= pod.is_some();
-            // After the pod: what it wrote before it ended is seen.
-            match self.launched_job_holder().await {
-                None => {}
-                Some(standing @ (LaunchedJobHolder::EndedInPod | LaunchedJobHolder::Over)) => {
-                    // All of it may happen between two looks.
-                    if standing == LaunchedJobHolder::EndedInPod && !handed {
-                        handed = true;
-                        self.held.end();
-                        self.launcher.resume(self.fleet);
-                    }
-                    let since = *over.get_or_insert_with(Instant::now);
-                    let runs = matches!(pod, Some(PodState::Running | PodState::Waiting(_)));
-                    if !runs || since.elapsed() > patience(self.fleet, ENDING) {
-                        return FollowOutcome::Done;
-                    }
-                }
-                Some(LaunchedJobHolder::Pod) => {
-                    if !handed {
-                        handed = true;
-                        self.held.end();
-                        self.launcher.resume(self.fleet);
-                    }
-                    if let Some(end) = ended(pod.as_ref(), seen) {
-                        return FollowOutcome::Died(end);
-                    }
-                }
-                Some(LaunchedJobHolder::Launcher) => {
-                    if let Some(end) = ended(pod.as_ref(), seen) {
-                        return FollowOutcome::NotBegun(not_begun(&end));
-                    }
-                    if let Some(why) = self.too_long(pod.as_ref(), began.elapsed()).await {
-                        return FollowOutcome::NotBegun(Failure::machine(why));
-                    }
-                }
+            let told = pods.borrow_and_update().get(self.name).cloned();
+            if let Some(outcome) = self.look(told, began.elapsed()).await {
+                return outcome;
             }
-            let look =
-                patience(self.fleet, LOOK).min(Duration::from_secs(if handed { 5 } else { 1 }));
+            let longest = Duration::from_secs(if self.handed { 5 } else { 1 });
+            let look = patience(self.fleet, LOOK).min(longest);
             tokio::select! {
                 () = self.fleet.drain.cancelled() => {
-                    return if handed { FollowOutcome::Left } else { FollowOutcome::Recalled };
+                    return if self.handed { FollowOutcome::Left } else { FollowOutcome::Recalled };
                 }
                 changed = pods.changed() => {
                     if changed.is_err() {
@@ -230,6 +251,72 @@ impl PodFollower<'_> {
                 }
                 () = tokio::time::sleep(look) => {}
             }
+        }
+    }
+
+    /// One look at the pod, of which the watch has told this, and at its job.
+    async fn look(&mut self, told: Option<LaunchedPod>, waited: Duration) -> Option<FollowOutcome> {
+        // A pod that was there, or should be there by now, is asked for.
+        let was_there = self.seen || self.handed;
+        let is_missed = was_there || waited > patience(self.fleet, NO_POD);
+        let known = match told {
+            None if is_missed => pod_now(&self.launcher.inner.cluster, self.name).await,
+            None => Ok(None),
+            told => Ok(told),
+        };
+        let pod = match known {
+            Ok(Some(pod)) => {
+                if let Some(why) = self.changes(&pod) {
+                    return Some(FollowOutcome::Weaker(Failure::machine(why)));
+                }
+                Known::Pod(pod.state)
+            }
+            Ok(None) if was_there => Known::Gone,
+            Ok(None) if is_missed => Known::Absent,
+            Ok(None) => Known::Unknown,
+            Err(err) => {
+                tracing::debug!(%err, name = self.name, "nobody knows how a pod stands");
+                Known::Unknown
+            }
+        };
+        // After the pod: what it wrote before it ended is seen.
+        match self.launched_job_holder().await? {
+            standing @ (LaunchedJobHolder::EndedInPod | LaunchedJobHolder::Over) => {
+                // All of it may happen between two looks.
+                if standing == LaunchedJobHolder::EndedInPod {
+                    self.hand_over();
+                }
+                let since = *self.over.get_or_insert_with(Instant::now);
+                let runs = matches!(pod, Known::Pod(PodState::Running | PodState::Waiting(_)));
+                (!runs || since.elapsed() > patience(self.fleet, ENDING))
+                    .then_some(FollowOutcome::Done)
+            }
+            LaunchedJobHolder::Pod => {
+                self.hand_over();
+                pod.ended().map(FollowOutcome::Died)
+            }
+            LaunchedJobHolder::Launcher => {
+                if let Some(end) = pod.ended() {
+                    return Some(FollowOutcome::NotBegun(not_begun(&end)));
+                }
+                let why = self.too_long(&pod, waited).await?;
+                Some(FollowOutcome::NotBegun(Failure::machine(why)))
+            }
+        }
+    }
+
+    /// Why the pod may not be used; looked at once, when it is first seen.
+    fn changes(&mut self, pod: &LaunchedPod) -> Option<String> {
+        if std::mem::replace(&mut self.seen, true) {
+            return None;
+        }
+        self.launcher.changes(&self.held.lease, &pod.made)
+    }
+
+    fn hand_over(&mut self) {
+        if !std::mem::replace(&mut self.handed, true) {
+            self.held.end();
+            self.launcher.resume(self.fleet);
         }
     }
 
@@ -245,11 +332,11 @@ impl PodFollower<'_> {
     }
 
     /// Why the pod is not waited for any longer. Says early what keeps it.
-    async fn too_long(&mut self, pod: Option<&PodState>, waited: Duration) -> Option<String> {
+    async fn too_long(&mut self, pod: &Known, waited: Duration) -> Option<String> {
         let (trouble, longest) = match pod {
-            None => (None, NO_POD),
-            Some(PodState::Waiting(Some(trouble))) => (Some(trouble), longest_of(trouble)),
-            Some(_) => (None, SILENT),
+            Known::Gone | Known::Absent => (None, NO_POD),
+            Known::Pod(PodState::Waiting(Some(trouble))) => (Some(trouble), longest_of(trouble)),
+            Known::Pod(_) | Known::Unknown => (None, SILENT),
         };
         if let Some(PodTrouble { why, .. }) = trouble
             && waited > patience(self.fleet, EARLY)
@@ -268,9 +355,10 @@ impl PodFollower<'_> {
         let words = self.launcher.last_words(self.name).await;
         let words = words.map(|words| format!(" ({words})")).unwrap_or_default();
         Some(match pod {
-            None => format!("the cluster makes no pod{words}"),
-            Some(PodState::Waiting(_)) => format!("the pod does not start{words}"),
-            Some(_) => format!(
+            Known::Gone | Known::Absent => format!("the cluster makes no pod{words}"),
+            Known::Unknown => "the Kubernetes API does not say whether there is a pod".to_owned(),
+            Known::Pod(PodState::Waiting(_)) => format!("the pod does not start{words}"),
+            Known::Pod(_) => format!(
                 "the pod runs and does not take its job: does it reach the database that `DATABASE_URL` of its \
                  Secret names, and is it the launcher's?{words}"
             ),
@@ -287,18 +375,20 @@ fn longest_of(trouble: &PodTrouble) -> Duration {
 }
 
 /// How a pod ended that still has its job; `None` when it has not ended.
-pub(super) fn ended(pod: Option<&PodState>, seen: bool) -> Option<PodEnd> {
+pub(super) fn ended(pod: &PodState) -> Option<PodEnd> {
     match pod {
-        Some(PodState::Failed(end)) => Some(end.clone()),
-        Some(PodState::Succeeded) => {
+        PodState::Failed(end) => Some(end.clone()),
+        PodState::Succeeded => {
             let why = "the pod ended and left its job as it was".to_owned();
             Some(PodEnd { why, disrupted: false })
         }
-        None if seen => {
-            Some(PodEnd { why: "somebody removed the pod".to_owned(), disrupted: true })
-        }
-        None | Some(PodState::Waiting(_) | PodState::Running) => None,
+        PodState::Waiting(_) | PodState::Running => None,
     }
+}
+
+/// The end of a pod that is not there any more.
+pub(super) fn removed() -> PodEnd {
+    PodEnd { why: "somebody removed the pod".to_owned(), disrupted: true }
 }
 
 fn not_begun(end: &PodEnd) -> Failure {

@@ -4,7 +4,8 @@
 use serde_json::{Value, json};
 
 use super::api::ApiError;
-use super::template::{CONTAINER, weaker};
+use super::changes::changes;
+use super::template::CONTAINER;
 use super::{Launcher, job_name};
 use patchwright_types::campaign::Lease;
 
@@ -24,16 +25,21 @@ pub(super) fn of_fleet(identity: &str) -> String {
 }
 
 impl Launcher {
-    /// Makes the Job for a lease. Sent twice, it is one Job.
+    /// Makes the Job for a lease. Sent twice, it is one Job. With what the server has made of it that was not asked for;
+    /// such a Job is not to go on.
     ///
     /// # Errors
-    /// When the server does not make it, or made a weaker one, which is removed.
-    pub(super) async fn create(&self, lease: &Lease) -> Result<(), ApiError> {
+    /// When the server does not make it.
+    pub(super) async fn create(&self, lease: &Lease) -> Result<Option<String>, ApiError> {
+        let made = self.made(lease, &job_name(lease)).await?;
+        Ok(self.changes(lease, &made["spec"]["template"]))
+    }
+
+    async fn made(&self, lease: &Lease, name: &str) -> Result<Value, ApiError> {
         let cluster = &self.inner.cluster;
-        let name = job_name(lease);
         let made = match cluster.create_job(&self.manifest(lease)).await? {
             Some(made) => Some(made),
-            None => cluster.job(&name).await?,
+            None => cluster.job(name).await?,
         };
         let Some(made) = made else {
             return Err(ApiError::Unreadable(format!(
@@ -43,14 +49,13 @@ impl Launcher {
         if lease_of(&made).is_none_or(|found| found.owner != lease.owner) {
             return Err(ApiError::Unreadable(format!("a Job `{name}` of others is in the way")));
         }
-        if let Some(why) = weaker(&made["spec"]["template"]) {
-            // Whatever it has begun is not to go on.
-            cluster.delete_job(&name).await?;
-            return Err(ApiError::Unreadable(format!(
-                "the cluster makes pods weaker than they were asked for (by an admission webhook?): {why}"
-            )));
-        }
-        Ok(())
+        Ok(made)
+    }
+
+    /// What of a pod, or of a Job's template, is not as it was asked for with this lease; `None` when all is well.
+    pub(super) fn changes(&self, lease: &Lease, made: &Value) -> Option<String> {
+        let asked = &self.manifest(lease)["spec"]["template"];
+        changes(asked, made, &self.inner.template.accepted)
     }
 
     fn manifest(&self, lease: &Lease) -> Value {

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use http::StatusCode;
 use http_body_util::BodyExt;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::codec::{FramedRead, LinesCodec};
@@ -33,8 +33,19 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// that nobody has closed.
 const SILENCE: Duration = Duration::from_mins(5);
 
+/// A pod of a Job.
+#[derive(Clone, Debug)]
+pub(super) struct LaunchedPod {
+    pub(super) state: PodState,
+    /// The pod as the API server has it, as far as it says what was asked for: its specification.
+    pub(super) made: Arc<Value>,
+}
+
+/// How long one pod is asked for: whoever asks has other things to do.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Pods by the name of their Job.
-pub(super) type Pods = Arc<HashMap<String, PodState>>;
+pub(super) type Pods = Arc<HashMap<String, LaunchedPod>>;
 
 /// The background task. Dropping it ends that.
 pub(super) struct Observer {
@@ -54,9 +65,8 @@ impl Observer {
     ) -> Result<Observer> {
         let label = of_fleet(identity);
         let (pods, version) = cluster.pods_of(&label).await.map_err(|err| refusal(&err))?;
-        let mut view = PodCache::default();
-        view.replace(pods);
-        let (sender, receiver) = watch::channel(view.states());
+        let view = PodCache::of(pods);
+        let (sender, receiver) = watch::channel(view.by_job());
         let scale = fleet.env.time_scale();
         let watcher = Watcher {
             cluster: cluster.clone(),
@@ -78,7 +88,7 @@ impl Observer {
 
     pub(super) fn unfinished(&self) -> usize {
         let is_there =
-            |state: &&PodState| matches!(state, PodState::Waiting(_) | PodState::Running);
+            |pod: &&LaunchedPod| matches!(pod.state, PodState::Waiting(_) | PodState::Running);
         self.pods.borrow().values().filter(is_there).count()
     }
 }
@@ -89,35 +99,53 @@ impl Drop for Observer {
     }
 }
 
+/// The pod of a Job as the API server has it at this moment, whatever the watch has told; `None` when there is none.
+///
+/// # Errors
+/// When the server says no, or does not answer: then nobody knows.
+pub(super) async fn pod_now(cluster: &Cluster, job: &str) -> Result<Option<LaunchedPod>, ApiError> {
+    let label = format!("{JOB}={job}");
+    let listed = tokio::time::timeout(PATIENCE, cluster.pods_of(&label)).await;
+    let (pods, _) = listed.map_err(|_| ApiError::Unreachable("it takes too long".to_owned()))??;
+    Ok(PodCache::of(pods).by_job().get(job).cloned())
+}
+
 /// Pods by their own names: a Job may have had more than one.
 #[derive(Default)]
 struct PodCache {
-    pods: HashMap<String, Pod>,
+    pods: HashMap<String, (Pod, Arc<Value>)>,
 }
 
 impl PodCache {
-    fn replace(&mut self, pods: Vec<Value>) {
-        self.pods.clear();
+    fn of(pods: Vec<Value>) -> PodCache {
+        let mut view = PodCache::default();
         for pod in pods {
-            if let Ok(pod) = serde_json::from_value::<Pod>(pod) {
-                self.pods.insert(pod.name().to_owned(), pod);
+            if let Ok((pod, made)) = read(pod) {
+                view.pods.insert(pod.name().to_owned(), (pod, made));
             }
         }
+        view
     }
 
-    /// The state of each Job; where it has several pods, the one that gets furthest counts.
-    fn states(&self) -> Pods {
-        let mut states = HashMap::<String, PodState>::new();
-        for pod in self.pods.values() {
+    /// The pod of each Job; where it has several, the one that gets furthest counts.
+    fn by_job(&self) -> Pods {
+        let mut all = HashMap::<String, LaunchedPod>::new();
+        for (pod, made) in self.pods.values() {
             let Some(job) = pod.label(JOB) else { continue };
             let state = pod.state(CONTAINER);
-            let is_better = states.get(job).is_none_or(|known| rank(&state) > rank(known));
+            let is_better = all.get(job).is_none_or(|known| rank(&state) > rank(&known.state));
             if is_better {
-                states.insert(job.to_owned(), state);
+                all.insert(job.to_owned(), LaunchedPod { state, made: Arc::clone(made) });
             }
         }
-        Arc::new(states)
+        Arc::new(all)
     }
+}
+
+fn read(mut pod: Value) -> Result<(Pod, Arc<Value>), ApiError> {
+    let made = Arc::new(json!({"spec": pod["spec"].take()}));
+    let pod = serde_json::from_value(pod).map_err(|err| ApiError::Unreadable(err.to_string()))?;
+    Ok((pod, made))
 }
 
 fn rank(state: &PodState) -> u8 {
@@ -179,7 +207,7 @@ impl Watcher {
 
     async fn list(&mut self) -> Result<String, ApiError> {
         let (pods, version) = self.cluster.pods_of(&self.label).await?;
-        self.view.replace(pods);
+        self.view = PodCache::of(pods);
         self.publish();
         Ok(version)
     }
@@ -219,8 +247,7 @@ impl Watcher {
                 retry_after: None,
             });
         }
-        let pod: Pod = serde_json::from_value(change.object)
-            .map_err(|err| ApiError::Unreadable(err.to_string()))?;
+        let (pod, made) = read(change.object)?;
         let version = pod.version().to_owned();
         match change.r#type.as_str() {
             "DELETED" => {
@@ -228,7 +255,7 @@ impl Watcher {
                 self.publish();
             }
             "ADDED" | "MODIFIED" => {
-                self.view.pods.insert(pod.name().to_owned(), pod);
+                self.view.pods.insert(pod.name().to_owned(), (pod, made));
                 self.publish();
             }
             // A bookmark brings nothing but its version.
@@ -238,6 +265,6 @@ impl Watcher {
     }
 
     fn publish(&self) {
-        self.sender.send_replace(self.view.states());
+        self.sender.send_replace(self.view.by_job());
     }
 }

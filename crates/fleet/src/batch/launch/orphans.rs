@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::carry::{LaunchedJobHolder, ended, launched_job_holder};
+use super::carry::{LaunchedJobHolder, ended, launched_job_holder, removed};
 use super::manifest::{lease_of, of_fleet};
+use super::observe::pod_now;
 use super::{Inner, Launcher, patience};
 use crate::batch::fleet::Fleet;
 use crate::store::StoreResult;
-use patchwright_sandbox::kubernetes::pod::{PodEnd, PodState};
+use patchwright_sandbox::kubernetes::pod::PodEnd;
 use patchwright_types::campaign::{Job, JobKind, Lease};
 
 /// Between two looks, and the time that a launcher that lives has for its own Jobs.
@@ -50,8 +51,7 @@ async fn look(launcher: &Launcher, fleet: &Fleet, since: &mut HashMap<String, In
         if inner.state.lock().followed.contains(&name) {
             continue;
         }
-        let pod = inner.observer.pods().borrow().get(&name).cloned();
-        match what_to_do(fleet, &lease, pod.as_ref()).await {
+        match what_to_do(launcher, fleet, &lease, &name).await {
             Ok(OrphanAction::None) => {}
             Ok(care) => {
                 // Its own launcher may be at it at this moment.
@@ -79,17 +79,37 @@ enum OrphanAction {
 }
 
 async fn what_to_do(
+    launcher: &Launcher,
     fleet: &Fleet,
     lease: &Lease,
-    pod: Option<&PodState>,
+    name: &str,
 ) -> StoreResult<OrphanAction> {
     let holder = fleet.store.holder(lease.job).await?;
     Ok(match launched_job_holder(holder.as_ref(), lease) {
         // Its launcher holds it. When that has died, others claim the job, and it is over for this Job.
         LaunchedJobHolder::Launcher => OrphanAction::None,
         LaunchedJobHolder::EndedInPod | LaunchedJobHolder::Over => OrphanAction::Remove,
-        LaunchedJobHolder::Pod => ended(pod, true).map_or(OrphanAction::None, OrphanAction::Bury),
+        LaunchedJobHolder::Pod => dead(launcher, name).await,
     })
+}
+
+/// Whether the pod is dead that has its job. Another launcher may have made it a moment ago, of which our watch, which
+/// can be silent for a while, has not told: what it does not have is asked for, and without an answer it lives.
+async fn dead(launcher: &Launcher, name: &str) -> OrphanAction {
+    let inner: &Inner = &launcher.inner;
+    let known = inner.observer.pods().borrow().get(name).cloned();
+    let end = match known {
+        Some(pod) => ended(&pod.state),
+        None => match pod_now(&inner.cluster, name).await {
+            Ok(Some(pod)) => ended(&pod.state),
+            Ok(None) => Some(removed()),
+            Err(err) => {
+                tracing::debug!(%err, name, "an orphan was left as it is");
+                None
+            }
+        },
+    };
+    end.map_or(OrphanAction::None, OrphanAction::Bury)
 }
 
 async fn tidy(launcher: &Launcher, fleet: &Fleet, lease: &Lease, care: OrphanAction, name: &str) {

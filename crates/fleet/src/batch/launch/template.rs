@@ -2,6 +2,7 @@
 //! side-cars. It is passed on as it is, but for what makes the run's container hard to leave ([`harden`]): that
 //! is added where it is absent, and a template that asks for the opposite is refused.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
@@ -13,6 +14,9 @@ use patchwright_base::error::{Failure, Result};
 pub(super) const CONTAINER: &str = "patchwright";
 /// The longest template that is read.
 const LONGEST: u64 = 1 << 20;
+/// An annotation of the template: what may become of pods on their way in, as messages name it, apart by commas or
+/// white space.
+pub(super) const ACCEPTED: &str = "patchwright/accepted-changes";
 /// Where a run keeps its state, unless the template says otherwise: an empty folder of the pod's own.
 const STATE: &str = "/var/lib/patchwright";
 
@@ -23,6 +27,8 @@ pub(super) struct PodTemplate {
     pub(super) namespace: Option<String>,
     /// A `PodTemplateSpec`.
     pub(super) pod: Value,
+    /// What may be different in the pods that the cluster makes of it.
+    pub(super) accepted: BTreeSet<String>,
     /// What the operator should know.
     pub(super) warnings: Vec<String>,
 }
@@ -53,13 +59,20 @@ impl PodTemplate {
             return Err("it is no `kind: PodTemplate` of `apiVersion: v1`".to_owned());
         }
         let namespace = template["metadata"]["namespace"].as_str().map(str::to_owned);
+        let accepted = match &template["metadata"]["annotations"][ACCEPTED] {
+            Value::Null => "",
+            Value::String(accepted) => accepted.as_str(),
+            _ => return Err(format!("the annotation `{ACCEPTED}` is no text")),
+        };
+        let accepted = accepted.split(|c: char| c == ',' || c.is_whitespace());
+        let accepted = accepted.filter(|one| !one.is_empty()).map(str::to_owned).collect();
         let mut pod = template["template"].clone();
         if !pod["spec"].is_object() {
             return Err("it has no `template.spec`".to_owned());
         }
         no_secrets(&pod["spec"])?;
         let warnings = harden(&mut pod)?;
-        Ok(PodTemplate { namespace, pod, warnings })
+        Ok(PodTemplate { namespace, pod, accepted, warnings })
     }
 }
 
@@ -184,8 +197,7 @@ fn harden(pod: &mut Value) -> Result<Vec<String>, String> {
     Ok(warnings)
 }
 
-/// What is weaker in a pod than asked for, after the server (and whoever changes pods on their way into it) has
-/// had it: `None` when nothing is.
+/// What makes a pod weaker than any run's may be, whatever was asked for or is accepted; `None` when nothing does.
 pub(super) fn weaker(pod: &Value) -> Option<String> {
     let spec = &pod["spec"];
     let run = spec["containers"].as_array().into_iter().flatten();
@@ -200,8 +212,17 @@ pub(super) fn weaker(pod: &Value) -> Option<String> {
             }
         }
     }
-    let drops = &run["securityContext"]["capabilities"]["drop"];
-    (*drops != json!(["ALL"])).then(|| "not all capabilities are dropped".to_owned())
+    let drops = run["securityContext"]["capabilities"]["drop"].as_array();
+    if !drops.is_some_and(|drops| drops.contains(&json!("ALL"))) {
+        return Some("not all capabilities are dropped".to_owned());
+    }
+    let mounts = |volume: &Value| {
+        let mut mounts = run["volumeMounts"].as_array().into_iter().flatten();
+        mounts.any(|mount| mount["name"] == volume["name"])
+    };
+    let mut volumes = spec["volumes"].as_array().into_iter().flatten();
+    let of_node = volumes.find(|volume| !volume["hostPath"].is_null() && mounts(volume))?;
+    Some(format!("it has files of its node (`{}`)", of_node["hostPath"]["path"]))
 }
 
 fn put(
@@ -322,6 +343,10 @@ mod tests {
             ),
             change(&format!("{context}/capabilities"), json!({})),
             change("/spec/containers/0/name", json!("other")),
+            change(
+                "/spec/volumes/0",
+                json!({"name": "patchwright-tmp", "hostPath": {"path": "/"}}),
+            ),
         ];
         assert!(found.iter().all(Option::is_some), "{found:?}");
     }

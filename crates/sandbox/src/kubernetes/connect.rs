@@ -1,0 +1,98 @@
+//! Begins an `exec`. The request is sent again while no program can have begun: the API server has to reach the node,
+//! and now and then it does not for a moment (its agent there is away, or a limit is met).
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use http::Request;
+use kube::client::Connection;
+use tokio::time::timeout as within;
+
+use super::api::{ApiError, Cluster, encoded};
+use patchwright_base::error::chain;
+use patchwright_base::text;
+
+/// How long the server may take to start the program.
+const START: Duration = Duration::from_mins(1);
+/// The node's word for a container that does not run (`pkg/kubelet/server/server.go` and `kubelet_pods.go`); the server
+/// passes it on as an error of its own (500).
+const NO_CONTAINER: &str = "container not found";
+
+/// Starts a program in a container, with its streams.
+///
+/// # Errors
+/// The server's last one, when it does not start the program.
+pub(super) async fn connect(
+    cluster: &Cluster,
+    pod: &str,
+    container: &str,
+    argv: &[&str],
+) -> Result<Connection, ApiError> {
+    let mut path = format!(
+        "/api/v1/namespaces/{}/pods/{pod}/exec?container={container}&stdin=true&stdout=true&stderr=true&tty=false",
+        cluster.namespace()
+    );
+    for word in argv {
+        path.push_str("&command=");
+        path.push_str(&encoded(word));
+    }
+    let mut failed = 0;
+    loop {
+        let (err, has_begun) = match connect_once(cluster, &path).await {
+            Ok(connection) => return Ok(connection),
+            Err(refused) => refused,
+        };
+        let wait = err.wait_before(failed).filter(|_| !has_begun && !is_not_running(&err));
+        let Some(wait) = wait else { return Err(err) };
+        tracing::debug!(%err, ?wait, "a program is started again in a pod");
+        tokio::time::sleep(wait).await;
+        failed += 1;
+    }
+}
+
+/// The container is not there, or does not run.
+pub(super) fn is_not_running(err: &ApiError) -> bool {
+    matches!(err, ApiError::Answer { status: 500, message, .. } if message.contains(NO_CONTAINER))
+}
+
+/// Asks once. With the error: whether the program may have begun all the same.
+async fn connect_once(cluster: &Cluster, path: &str) -> Result<Connection, (ApiError, bool)> {
+    let request = Request::get(path).body(Vec::new());
+    let request = request.map_err(|err| (ApiError::Unreadable(err.to_string()), false))?;
+    match within(START, cluster.client.connect(request)).await {
+        Ok(Ok(connection)) => Ok(connection),
+        Ok(Err(err)) => Err(refused(err)),
+        Err(_) => Err((ApiError::Unreachable("exec takes too long".to_owned()), true)),
+    }
+}
+
+/// What the server says instead of starting a program.
+fn refused(err: kube::Error) -> (ApiError, bool) {
+    match err {
+        kube::Error::Api(status) => {
+            let message = text::line(&status.message);
+            let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+            let retry_after = (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)));
+            (ApiError::Answer { status: status.code, message, retry_after }, false)
+        }
+        other => {
+            let has_begun = !is_refused(&other);
+            (ApiError::Unreachable(text::line(&chain(&other))), has_begun)
+        }
+    }
+}
+
+/// Nobody listens there, so nothing was sent.
+fn is_refused(err: &kube::Error) -> bool {
+    let mut link: Option<&(dyn Error + 'static)> = Some(err);
+    while let Some(err) = link {
+        if let Some(err) = err.downcast_ref::<io::Error>()
+            && err.kind() == io::ErrorKind::ConnectionRefused
+        {
+            return true;
+        }
+        link = err.source();
+    }
+    false
+}
