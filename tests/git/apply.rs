@@ -101,27 +101,6 @@ async fn a_folder_where_git_ends_lines_with_crlf_is_not_edited() {
     assert!(!applying.folder.path().join("b").exists());
 }
 
-/// Who may read a file is its owner's choice, and where git does not know what can be executed, so is that.
-#[tokio::test(flavor = "multi_thread")]
-async fn files_keep_the_modes_that_their_owner_gave_them() {
-    use std::os::unix::fs::PermissionsExt;
-
-    let files = [file("secret", "a\n"), file("run.sh", "a\n"), file("plain", "a\n")];
-    let mut now = ["secret", "run.sh", "plain", "new"].map(|name| added(name, "b\n"));
-    if let CollectedKind::File { executable, .. } = &mut now[2].kind {
-        *executable = true;
-    }
-    let applying = Applying::new(&files, &now, &[]).await;
-    let at = |name: &str| applying.folder.path().join(name);
-    for (name, mode) in [("secret", 0o600), ("run.sh", 0o755), ("plain", 0o640)] {
-        fs_err::set_permissions(at(name), PermissionsExt::from_mode(mode)).unwrap();
-    }
-    applying.write().unwrap();
-    let modes = ["secret", "run.sh", "plain", "new"]
-        .map(|name| fs_err::metadata(at(name)).unwrap().permissions().mode() & 0o777);
-    assert_eq!(modes, [0o600, 0o755, 0o750, 0o644]);
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_link_is_taken_away_where_it_still_leads_where_it_did() {
     let files = [symlink("to", "f"), symlink("gone", "/nowhere"), file("f", "f\n")];
