@@ -99,6 +99,7 @@ impl KubernetesSandbox {
                 Ok(Up { pod, client, enforced, exact })
             }
             Err(err) => {
+                let err = judged(&pod, err).await;
                 if let Err(left) = pod.remove().await {
                     tracing::warn!(%left, "cannot remove a pod that did not start");
                 }
@@ -384,6 +385,17 @@ struct GivenUp<'a> {
 impl Drop for GivenUp<'_> {
     fn drop(&mut self) {
         self.owned.going(self.name);
+    }
+}
+
+/// Programs in a pod that is taken away end before its start does, as if they had failed by themselves.
+async fn judged(pod: &SandboxPod, err: SandboxError) -> SandboxError {
+    let SandboxError::Kubernetes { message, hint, trouble: None } = err else { return err };
+    match pod.cause_of_death().await {
+        Some((why, trouble @ Some(_))) => {
+            SandboxError::Kubernetes { message: format!("{message} ({why})"), hint, trouble }
+        }
+        _ => SandboxError::Kubernetes { message, hint, trouble: None },
     }
 }
 

@@ -175,8 +175,8 @@ fn is_default(name: &str, made: &Value) -> bool {
     }
 }
 
-/// What takes rights away where nothing was asked for: clusters may do so for all pods, as OpenShift's security context
-/// constraints do with users and labels of SELinux.
+/// What takes rights away where nothing was asked for: clusters may do so for all pods, as those with security context
+/// constraints do with users and labels.
 fn is_stricter(name: &str, made: &Value) -> bool {
     match name {
         "drop" => true,

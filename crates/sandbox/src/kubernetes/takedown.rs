@@ -108,7 +108,7 @@ impl SandboxPod {
     }
 
     /// Why it died, and what of that is not its own doing; `None` when it lives, as far as the server knows.
-    async fn cause_of_death(&self) -> Option<(String, Option<EngineTrouble>)> {
+    pub(super) async fn cause_of_death(&self) -> Option<(String, Option<EngineTrouble>)> {
         let taken = Some(EngineTrouble::TookAway);
         let pod = match read(&self.cluster, &self.name).await {
             Ok(Some(pod)) => pod,

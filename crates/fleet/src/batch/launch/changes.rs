@@ -91,7 +91,7 @@ mod tests {
     use crate::batch::launch::changes::changes;
     use crate::batch::launch::template::PodTemplate;
 
-    /// What API servers, limit ranges and OpenShift make of a template without anybody's meaning any harm.
+    /// What API servers, limit ranges and security context constraints make of a template.
     fn completed(pod: &Value) -> Value {
         let mut pod = pod.clone();
         let spec = &mut pod["spec"];
