@@ -308,11 +308,11 @@ pub(super) async fn sign(
         let left = signer.forge.unstage(&repository.id, signer.work).await.map_err(failure)?;
         signer.tell(left);
     }
-    let signed = signer.signed(repository, repo, commit.into()).await.map_err(failure)?;
+    let commits = signer.signed(repository, repo, commit.into()).await.map_err(failure)?;
     if stages {
         run.folder.did(STAGE, &branch, json!({}))?;
     }
-    Ok(signed.tip)
+    Ok(commits.tip)
 }
 
 /// How the journal calls it that a staging branch is there.
