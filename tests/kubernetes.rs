@@ -317,11 +317,14 @@ fn a_pod_that_was_made_weaker_on_its_way_in_does_not_run() {
     assert_eq!(cluster.jobs()[0].0, "queued");
 }
 
+/// What a webhook does to a pod.
+type Change = fn(&mut Value);
+
 /// A webhook changes pods, which the Job controller makes after the Job was looked at.
 #[test]
 fn a_pod_that_a_webhook_changed_does_not_run() {
     let Some(cluster) = cluster(1, "true") else { return };
-    let changes: [(fn(&mut Value), &str); 4] = [
+    let changes: [(Change, &str); 4] = [
         (
             |spec| {
                 let volume = json!({"name": "node", "hostPath": {"path": "/", "type": ""}});

@@ -40,8 +40,9 @@ impl Updates {
         let of_agent = |agent: Option<&str>, words: &str| of_agent(attempt, agent, words);
         match event {
             Event::Message { text, agent: None, .. } if attempt.is_none() => vec![self.says(text)],
-            Event::Message { text, agent, .. } => vec![self.thinks(&of_agent(*agent, text))],
-            Event::Reasoning { text, agent, .. } => vec![self.thinks(&of_agent(*agent, text))],
+            Event::Message { text, agent, .. } | Event::Reasoning { text, agent, .. } => {
+                vec![self.thinks(&of_agent(*agent, text))]
+            }
             Event::Compacted { agent, .. } => {
                 vec![self.thinks(&of_agent(*agent, "The conversation was shortened."))]
             }

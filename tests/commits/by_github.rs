@@ -176,7 +176,7 @@ fn the_branch_of_an_attempt_that_was_killed_is_taken_away_by_one_that_signs_othe
     world.github.fault(Fault::once(
         "POST",
         "/graphql",
-        Kind::Delay(std::time::Duration::from_secs(60)),
+        Kind::Delay(std::time::Duration::from_mins(1)),
     ));
     let mut child = world.spawn(&["issue", "acme/app#7"]);
     let is_staged = || branches(&world).iter().any(|name| name.starts_with("patchwright-staging/"));

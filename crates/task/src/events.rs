@@ -15,7 +15,9 @@ use patchwright_types::events::{Event, FORMAT};
 /// Somebody in this process who is told what happens in a run, and in which of its attempts where it has several. Called
 /// from the loop, so it must not block. What it hands on to others it redacts itself.
 #[derive(Clone)]
-pub struct Watcher(Arc<dyn Fn(Option<u32>, &Event<'_>) + Send + Sync>);
+pub struct Watcher(Arc<Listener>);
+
+type Listener = dyn Fn(Option<u32>, &Event<'_>) + Send + Sync;
 
 impl Watcher {
     pub fn new(told: impl Fn(Option<u32>, &Event<'_>) + Send + Sync + 'static) -> Watcher {

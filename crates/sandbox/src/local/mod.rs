@@ -34,7 +34,7 @@ use self::isolation::Isolation;
 use super::{
     ContainerLimits, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop,
 };
-use crate::client::Client;
+use crate::client::{Client, GuestError};
 use crate::services::ServiceState;
 use patchwright_guest::view;
 
@@ -211,6 +211,10 @@ impl LocalSandbox {
         match Client::connect(stdout, stdin, HELLO).await {
             Ok(client) => Ok((child, client)),
             Err(err) => {
+                // Whoever closes the stream and ends may still be about to say why.
+                if matches!(err, GuestError::Gone(_)) {
+                    let _ = tokio::time::timeout(FAREWELL, child.wait()).await;
+                }
                 // Another attempt may follow in the same folders.
                 let _ = child.kill().await;
                 let said = folders.last_words();

@@ -130,16 +130,22 @@ fn wrong(field: &str) -> Answer {
     Answer::invalid("PullRequest", &[json!({"code": "invalid", "field": field})])
 }
 
+/// Why nobody, or not this account, can open one there.
+fn not_permitted(repository: &super::Repository, request: &Request) -> Option<Answer> {
+    if !repository.has_pulls {
+        return Some(Answer::problem(404, "Not Found"));
+    }
+    let may = request.login != "github-actions[bot]" || repository.actions_may_open_pulls;
+    let message = "GitHub Actions is not permitted to create or approve pull requests.";
+    (!may).then(|| Answer::problem(403, message))
+}
+
 fn create(world: &mut World, request: &Request, place: usize) -> Answer {
     let text = |name: &str| request.field(name).as_str().unwrap_or_default().to_owned();
     let (title, base, draft) = (text("title"), text("base"), request.field("draft") == true);
     let repository = &world.repositories[place];
-    if !repository.has_pulls {
-        return Answer::problem(404, "Not Found");
-    }
-    if request.login == "github-actions[bot]" && !repository.actions_may_open_pulls {
-        let message = "GitHub Actions is not permitted to create or approve pull requests.";
-        return Answer::problem(403, message);
+    if let Some(refused) = not_permitted(repository, request) {
+        return refused;
     }
     let named = text("head");
     let (owner, head) = match named.split_once(':') {

@@ -155,89 +155,103 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_a_webhook_has_changed_is_named_unless_it_is_accepted() {
-        let template = &templates()[2];
-        let made = |change: &dyn Fn(&mut Value)| {
-            let mut made = completed(&template.pod);
-            change(&mut made["spec"]);
-            made
-        };
-        let side_car = made(&|spec| {
-            let list = spec["containers"].as_array_mut().unwrap();
-            list.push(json!({"name": "istio-proxy", "image": "proxy", "resources": {},
-                "volumeMounts": [{"name": "istio-data", "mountPath": "/data"}]}));
-            spec["volumes"]
-                .as_array_mut()
-                .unwrap()
-                .push(json!({"name": "istio-data", "emptyDir": {}}));
-        });
-        let of_node = made(&|spec| {
-            let volume = json!({"name": "node", "hostPath": {"path": "/", "type": ""}});
-            spec["volumes"].as_array_mut().unwrap().push(volume);
-            let mounts = spec["containers"][0]["volumeMounts"].as_array_mut().unwrap();
-            mounts.push(json!({"name": "node", "mountPath": "/node"}));
-        });
-        let cases = [
-            (made(&|spec| spec["hostPID"] = json!(true)), "`hostPID` is true", ""),
-            (
-                made(&|spec| spec["automountServiceAccountToken"] = json!(true)),
-                "`automountServiceAccountToken`",
-                "",
-            ),
-            (of_node, "it has files of its node (`\"/\"`)", ""),
-            (
-                made(&|spec| spec["containers"][0]["image"] = json!("evil.example/x:1")),
-                "`containers[\"patchwright\"].image` is \"evil.example/x:1\" instead of",
-                "containers[\"patchwright\"].image",
-            ),
-            (
-                made(&|spec| spec["containers"][0]["securityContext"]["runAsUser"] = json!(0)),
-                "securityContext.runAsUser` is 0 instead of 10001",
-                "containers[\"patchwright\"].securityContext.runAsUser",
-            ),
-            (
-                made(&|spec| {
-                    spec["containers"][0]["securityContext"]["seccompProfile"]["type"] =
-                        json!("Unconfined")
-                }),
-                "seccompProfile.type` is \"Unconfined\"",
-                "containers[\"patchwright\"].securityContext.seccompProfile.type",
-            ),
-            (
-                made(&|spec| {
-                    let secrets = spec["containers"][0]["envFrom"].as_array_mut().unwrap();
-                    secrets.push(json!({"secretRef": {"name": "more"}}));
-                }),
-                "`containers[\"patchwright\"].envFrom`",
-                "containers[\"patchwright\"].envFrom",
-            ),
-            (
-                made(&|spec| {
-                    let env = spec["containers"][0]["env"].as_array_mut().unwrap();
-                    env.push(json!({"name": "AWS_ROLE_ARN", "value": "arn:of-somebody"}));
-                }),
-                "`containers[\"patchwright\"].env` has \"AWS_ROLE_ARN\" besides",
-                "AWS_ROLE_ARN",
-            ),
-            (
-                made(&|spec| spec["serviceAccountName"] = json!("admin")),
-                "`serviceAccountName` is `admin` instead of `patchwright-sandbox-worker`",
-                "serviceAccountName",
-            ),
-            (side_car, "`containers` has \"istio-proxy\" besides", "istio-proxy"),
-        ];
+    fn template() -> PodTemplate {
+        templates().remove(2)
+    }
+
+    /// The pod as a cluster completes it, with a change to its specification.
+    fn made(change: impl Fn(&mut Value)) -> Value {
+        let mut made = completed(&template().pod);
+        change(&mut made["spec"]);
+        made
+    }
+
+    /// Each is named with these words, and is accepted where the template has the name, if there is one.
+    fn are_named<const N: usize>(cases: [(Value, &str, &str); N]) {
+        let template = template();
         for (made, expected, name) in cases {
             let found = changes(&template.pod, &made, &BTreeSet::new()).unwrap();
             assert!(found.contains(expected), "{found}");
             assert!(!found.contains("arn:of-somebody"), "{found}");
             let accepted = BTreeSet::from([name.to_owned(), "other".to_owned()]);
-            assert_eq!(
-                changes(&template.pod, &made, &accepted).is_none(),
-                !name.is_empty(),
-                "{found}"
-            );
+            let is_accepted = changes(&template.pod, &made, &accepted).is_none();
+            assert_eq!(is_accepted, !name.is_empty(), "{found}");
         }
+    }
+
+    #[test]
+    fn what_a_webhook_has_changed_is_named_unless_it_is_accepted() {
+        let of_node = made(|spec| {
+            let volume = json!({"name": "node", "hostPath": {"path": "/", "type": ""}});
+            spec["volumes"].as_array_mut().unwrap().push(volume);
+            let mounts = spec["containers"][0]["volumeMounts"].as_array_mut().unwrap();
+            mounts.push(json!({"name": "node", "mountPath": "/node"}));
+        });
+        let unconfined = |spec: &mut Value| {
+            let kind = &mut spec["containers"][0]["securityContext"]["seccompProfile"]["type"];
+            *kind = json!("Unconfined");
+        };
+        are_named([
+            (made(|spec| spec["hostPID"] = json!(true)), "`hostPID` is true", ""),
+            (
+                made(|spec| spec["automountServiceAccountToken"] = json!(true)),
+                "`automountServiceAccountToken`",
+                "",
+            ),
+            (of_node, "it has files of its node (`\"/\"`)", ""),
+            (
+                made(|spec| spec["containers"][0]["image"] = json!("evil.example/x:1")),
+                "`containers[\"patchwright\"].image` is \"evil.example/x:1\" instead of",
+                "containers[\"patchwright\"].image",
+            ),
+            (
+                made(|spec| spec["containers"][0]["securityContext"]["runAsUser"] = json!(0)),
+                "securityContext.runAsUser` is 0 instead of 10001",
+                "containers[\"patchwright\"].securityContext.runAsUser",
+            ),
+            (
+                made(unconfined),
+                "seccompProfile.type` is \"Unconfined\"",
+                "containers[\"patchwright\"].securityContext.seccompProfile.type",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn what_a_webhook_has_added_is_named_unless_it_is_accepted() {
+        let side_car = made(|spec| {
+            let list = spec["containers"].as_array_mut().unwrap();
+            list.push(json!({"name": "istio-proxy", "image": "proxy", "resources": {},
+                "volumeMounts": [{"name": "istio-data", "mountPath": "/data"}]}));
+            let volumes = spec["volumes"].as_array_mut().unwrap();
+            volumes.push(json!({"name": "istio-data", "emptyDir": {}}));
+        });
+        let secrets = made(|spec| {
+            let secrets = spec["containers"][0]["envFrom"].as_array_mut().unwrap();
+            secrets.push(json!({"secretRef": {"name": "more"}}));
+        });
+        let role = made(|spec| {
+            let env = spec["containers"][0]["env"].as_array_mut().unwrap();
+            env.push(json!({"name": "AWS_ROLE_ARN", "value": "arn:of-somebody"}));
+        });
+        are_named([
+            (
+                secrets,
+                "`containers[\"patchwright\"].envFrom`",
+                "containers[\"patchwright\"].envFrom",
+            ),
+            (
+                role,
+                "`containers[\"patchwright\"].env` has \"AWS_ROLE_ARN\" besides",
+                "AWS_ROLE_ARN",
+            ),
+            (
+                made(|spec| spec["serviceAccountName"] = json!("admin")),
+                "`serviceAccountName` is `admin` instead of `patchwright-sandbox-worker`",
+                "serviceAccountName",
+            ),
+            (side_car, "`containers` has \"istio-proxy\" besides", "istio-proxy"),
+        ]);
     }
 
     #[test]
