@@ -107,21 +107,7 @@ impl<'a> RequestedWork<'a> {
         task: &Task,
     ) -> Result<Option<AbandonedRun>> {
         let Some(path) = RunFolder::unfinished_folder(world, task)? else { return Ok(None) };
-        let (lines, damage) = journal::read_until_damage(&path.join(journal::FILE));
-        let Some(Entry::RunStarted { run, task: recorded, .. }) =
-            lines.first().map(|line| &line.entry)
-        else {
-            return Ok(None);
-        };
-        // One of another commit is not resumed anyway.
-        if !folder::is_same_work(&recorded.kind, &task.kind) {
-            return Ok(None);
-        }
-        // What is damaged is told by whoever opens it, and is no reason to pay twice.
-        if damage.is_some() || lines.iter().any(|line| matches!(line.entry, Entry::RunEnded { .. }))
-        {
-            return Ok(None);
-        }
+        let Some((run, lines)) = unfinished(&path, task) else { return Ok(None) };
         let refusal = refusal(&path);
         let has_changed = self.issue.zip(refusal.as_ref());
         let has_changed = has_changed.is_some_and(|(issue, it)| issue_digest(issue) != it.issue);
@@ -141,7 +127,7 @@ impl<'a> RequestedWork<'a> {
         let Some(why) = why else { return Ok(None) };
         ui.say(&format!("run {run} is not resumed: {why}; its files stay in {}", path.display()));
         let refusal = refusal.filter(|_| has_changed).map(|it| it.words);
-        Ok(Some(AbandonedRun { run: run.clone(), refusal }))
+        Ok(Some(AbandonedRun { run, refusal }))
     }
 
     /// Its attempts do not know what is asked for, and what has come of one is not changed any more. A run without
@@ -200,14 +186,9 @@ async fn stands_elsewhere(
 ) -> Result<Option<String>> {
     let at = environment.out.as_deref();
     let Some(path) = RunFolder::unfinished_folder_at(world, task, at)? else { return Ok(None) };
-    let (lines, _) = journal::read_until_damage(&path.join(journal::FILE));
-    let Some(Entry::RunStarted { run, task: recorded, .. }) = lines.first().map(|line| &line.entry)
-    else {
-        return Ok(None);
-    };
-    let is_over = lines.iter().any(|line| matches!(line.entry, Entry::RunEnded { .. }));
+    let Some((run, lines)) = unfinished(&path, task) else { return Ok(None) };
     // Whoever works on it holds its lock, and is not disturbed.
-    if is_over || journal::is_open(&path) || !folder::is_same_work(&recorded.kind, &task.kind) {
+    if journal::is_open(&path) {
         return Ok(None);
     }
     let Some(base) = recorded_base(&lines) else { return Ok(None) };
@@ -226,7 +207,19 @@ async fn stands_elsewhere(
         short(&base.commit),
         short(&now.base.to_string())
     ));
-    Ok(Some(run.clone()))
+    Ok(Some(run))
+}
+
+/// The run in a folder that has not come to its end, with its id, where it is of this task. What is damaged is told by
+/// whoever opens it, and is no reason to pay twice.
+fn unfinished(folder: &Path, task: &Task) -> Option<(String, Vec<Line>)> {
+    let (lines, damage) = journal::read_until_damage(&folder.join(journal::FILE));
+    let Entry::RunStarted { run, task: recorded, .. } = &lines.first()?.entry else { return None };
+    let is_over = lines.iter().any(|line| matches!(line.entry, Entry::RunEnded { .. }));
+    // A review of another commit is other work, and is not resumed anyway.
+    let is_this = folder::is_same_work(&recorded.kind, &task.kind) && !is_over && damage.is_none();
+    let run = is_this.then(|| run.clone())?;
+    Some((run, lines))
 }
 
 /// The branch that a run is for: the one that was recorded, as long as it is there and no other is asked for.
