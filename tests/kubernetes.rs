@@ -366,7 +366,7 @@ fn a_pod_that_a_webhook_changed_does_not_run() {
     cluster.nothing_is_left(&output.stderr);
 }
 
-/// It has its job before the watch has told of it, and is looked at all the same.
+/// The pod takes its job over before the watch reports it; it is checked even so.
 #[test]
 fn a_changed_pod_that_has_taken_its_job_over_does_not_go_on() {
     let Some(cluster) = cluster(1, "sleep 20") else { return };

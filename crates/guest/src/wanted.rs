@@ -114,7 +114,7 @@ impl Wanted {
         self.sought = gone;
     }
 
-    /// What is not read because there is none, or it is damaged, names nothing.
+    /// Reads git's index again if it has changed. A missing or damaged index adds no paths.
     pub fn read_index(&mut self, folder: &mut Folder, base: &Base) {
         let found = folder.parent(b".git/index", Parents::Require).and_then(|(parent, name)| {
             let stamp = Stamp::of(&folder::look(parent, name)?);

@@ -36,9 +36,10 @@ const NAMED: &[(&str, &str)] = &[
     ("volumeMounts", "mountPath"),
     ("env", "name"),
 ];
-/// What restricts a container or pod: also where nothing of it was asked for, each field is looked at by itself.
+/// Objects that hold restrictions. They are compared field by field even if the request has none of them, so that a
+/// restriction which the cluster adds is no difference.
 const CONTEXT: &[&str] = &["securityContext", "capabilities"];
-/// Without these, what they say no to is allowed: a server that leaves them out has not understood them.
+/// Fields that default to true: if the server drops one that was requested as false, the restriction is lost.
 const YES_BY_DEFAULT: &[&str] = &[
     "allowPrivilegeEscalation",
     "automountServiceAccountToken",

@@ -140,7 +140,7 @@ fn stamp(place: &Path) -> String {
     made.map(|it| format!("{}.{}", it.mtime(), it.mtime_nsec())).unwrap_or_default()
 }
 
-/// What is known of a result; `None` when there is none, or it is not whole, as after a power cut.
+/// Metadata of a cached setup result; `None` if the result is missing or incomplete, for example after a power failure.
 fn read(place: &Path) -> Option<About> {
     let about = fs_err::read(place.join(ABOUT)).ok()?;
     let about: About = serde_json::from_slice(&about).ok()?;

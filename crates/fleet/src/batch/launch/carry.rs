@@ -200,11 +200,11 @@ struct PodFollower<'a> {
 /// What is known of a pod.
 enum Known {
     Pod(PodState),
-    /// The API server says that there is none, and there was one.
+    /// The API server was asked: the pod existed before and is deleted now.
     Gone,
-    /// The API server says that there is none.
+    /// The API server was asked: no pod exists, and none was seen before.
     Absent,
-    /// The watch has not told of one, and that may be its fault.
+    /// The watch has reported no pod; it may lag, or have stalled.
     Unknown,
 }
 

@@ -99,7 +99,7 @@ impl Drop for Observer {
     }
 }
 
-/// The pod of a Job as the API server has it at this moment, whatever the watch has told; `None` when there is none.
+/// Reads the pod of a Job from the API server instead of from the watch's cache; `None` if it does not exist.
 ///
 /// # Errors
 /// When the server says no, or does not answer: then nobody knows.
