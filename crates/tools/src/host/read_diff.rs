@@ -57,21 +57,21 @@ impl Tool for ReadDiff {
         if page.total == 0 {
             page.text.push_str("[there are no lines to show]\n");
         } else if !page.is_last() {
-            let (end, total) = (page.lines.end, page.total);
+            let (end, total) = (page.rows.end, page.total);
             let _ = writeln!(page.text, "[line {end} of {total}: go on with `from` {end}]");
         }
-        if !page.lines.is_empty() {
+        if !page.rows.is_empty() {
             let path = review_context
                 .diff
                 .files
                 .get(file)
                 .map(|file| file.path.clone())
                 .unwrap_or_default();
-            let (from, to) = (page.lines.start, page.lines.end);
+            let (from, to) = (page.rows.start, page.rows.end);
             ctx.journal
                 .append(&Entry::Shown { path, from, to })
                 .map_err(|failure| ToolError::Broken(failure.to_string()))?;
-            review_context.mark(file, page.lines);
+            review_context.mark(file, page.rows);
         }
         Ok(ToolOutput::text(page.text))
     }

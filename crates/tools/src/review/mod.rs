@@ -49,7 +49,7 @@ pub struct ReviewContext<'a> {
     pub place: AnchorFinding<'a>,
     /// Bytes of one answer of `read_diff`.
     pub page_bytes: usize,
-    /// Shown lines of files, by position in `diff`.
+    /// Shown rows of files, by position in `diff`.
     shown: Mutex<BTreeMap<usize, Vec<Range<usize>>>>,
     /// Findings that were sent back, in order.
     sent_back: Mutex<Vec<Finding>>,
@@ -112,7 +112,7 @@ impl<'a> ReviewContext<'a> {
         files.collect::<Vec<_>>().join(", ")
     }
 
-    /// Lines of a file's difference from a position on (the first is 0), as many as fit.
+    /// Rows of a file's difference from a position on (the first is 0), as many as fit.
     pub fn page(&self, file: usize, from: usize, room: usize) -> Option<Page> {
         let changed = self.diff.files.get(file)?;
         let fresh = self.fresh.and_then(|fresh| fresh.get(&changed.path));
@@ -133,17 +133,17 @@ impl<'a> ReviewContext<'a> {
         out
     }
 
-    /// The model has been shown these lines of a file.
-    pub fn mark(&self, file: usize, lines: Range<usize>) {
+    /// The model has been shown these rows of a file.
+    pub fn mark(&self, file: usize, rows: Range<usize>) {
         let mut shown = self.shown.lock();
-        shown.entry(file).or_default().push(lines);
+        shown.entry(file).or_default().push(rows);
     }
 
-    /// Only these lines of these files have been shown, whatever was marked before.
-    pub fn set_shown(&self, lines: impl IntoIterator<Item = (usize, Range<usize>)>) {
+    /// Only these rows of these files have been shown, whatever was marked before.
+    pub fn set_shown(&self, rows: impl IntoIterator<Item = (usize, Range<usize>)>) {
         let mut shown: BTreeMap<usize, Vec<Range<usize>>> = BTreeMap::new();
-        for (file, lines) in lines {
-            shown.entry(file).or_default().push(lines);
+        for (file, rows) in rows {
+            shown.entry(file).or_default().push(rows);
         }
         *self.shown.lock() = shown;
     }
@@ -154,10 +154,13 @@ impl<'a> ReviewContext<'a> {
         let Some(changed) = self.diff.files.get(file) else { return (0, false) };
         let shown = self.shown.lock();
         let ranges = shown.get(&file).map(Vec::as_slice).unwrap_or_default();
-        let (mut lines, mut whole) = (0, true);
-        let all = changed.hunks.iter().flat_map(|hunk| &hunk.lines).enumerate();
-        for (at, line) in all {
-            let is_shown = ranges.iter().any(|range| range.contains(&at));
+        let (mut lines, mut whole, mut at) = (0, true, 0);
+        for line in changed.hunks.iter().flat_map(|hunk| &hunk.lines) {
+            // A line of which the end was not shown was not read.
+            let rows = at..at + page::rows(line);
+            at = rows.end;
+            let is_shown =
+                rows.into_iter().all(|row| ranges.iter().any(|range| range.contains(&row)));
             whole &= is_shown;
             lines += u64::from(is_shown && (line.old.is_none() || line.new.is_none()));
         }
