@@ -3,6 +3,8 @@
 
 mod bombs;
 
+use std::os::unix::fs::PermissionsExt;
+
 use patchwright_journal::{self as journal, Entry};
 use serde_json::{Value, json};
 
@@ -105,6 +107,26 @@ fn what_is_ignored_is_published_where_it_is_meant_and_named_where_it_is_not() {
     let output = world.run(&["exec", "Tell", "--repo", "project", "--verify", "true"]).expect(20);
     let said = "`lib/told.sh` cannot be published: `.gitignore` ignores it";
     assert!(output.stderr.contains(said), "{}", output.text());
+}
+
+/// A build in a repository without rules for its outputs; Java is told where the home folder is.
+#[test]
+fn what_a_compiler_writes_is_left_out_and_named() {
+    let build = r#"printf '\177ELF\2\1' > app; chmod +x app; printf '\177ELF\2\1' > calc.o; git add calc.o; git mv tool moved; \
+        printf '\177ELF\2\1' > sample.bin; printf '#!/bin/sh\n' > run; chmod +x run; \
+        [ "$MAVEN_OPTS" = "-Duser.home=$HOME" ] && [ "$GRADLE_USER_HOME" = "$HOME/.gradle" ] && echo java is at home"#;
+    let world = TestWorld::local([sh(build), custom("apply_patch", PATCH), say("Done.")]);
+    let project = project(&world);
+    fs_err::write(project.join("tool"), b"\x7fELF\x02\x01").unwrap();
+    fs_err::set_permissions(project.join("tool"), PermissionsExt::from_mode(0o755)).unwrap();
+    git(&project, &["add", "."]);
+    git(&project, &["commit", "--quiet", "--message", "A tool"]);
+    exec(&world, &[]).expect(0);
+    assert_eq!(patched(&world), ["calc.sh", "moved", "run", "sample.bin", "tool"]);
+    let flags = result(&world)["judgement"]["flags"].to_string();
+    let named = "left out of the change as packages, caches or compiled files: `app`, `calc.o`";
+    assert!(flags.contains(named), "{flags}");
+    assert!(world.told().contains("java is at home"), "{}", world.told());
 }
 
 #[test]

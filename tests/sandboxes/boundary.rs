@@ -179,11 +179,13 @@ async fn environment_is_the_documented_list() {
     // The guest may add names of its own to the commands' environment, but nothing of this process.
     let allowed = [
         "CI",
+        "GRADLE_USER_HOME",
         "HOME",
         "HOSTNAME",
         "LANG",
         "LC_ALL",
         "LOGNAME",
+        "MAVEN_OPTS",
         "PATH",
         "TERM",
         "TMPDIR",

@@ -45,7 +45,13 @@ pub fn environment(home: Option<&Path>, tmp: Option<&Path>) -> BTreeMap<String, 
             env.insert(name.to_owned(), path.to_owned());
         }
     }
-    env.entry("HOME".to_owned()).or_insert_with(|| "/tmp".to_owned());
+    let home = env.entry("HOME".to_owned()).or_insert_with(|| "/tmp".to_owned()).clone();
+    // Java looks for the home folder in the system's list of users, where it is another one, or none at all.
+    env.entry("GRADLE_USER_HOME".to_owned()).or_insert_with(|| format!("{home}/.gradle"));
+    let maven = env.entry("MAVEN_OPTS".to_owned()).or_default();
+    if !maven.contains("-Duser.home=") {
+        *maven = format!("{maven} -Duser.home={home}").trim_start().to_owned();
+    }
     env
 }
 

@@ -20,6 +20,7 @@ mod background;
 pub mod block;
 pub mod checkpoint;
 pub mod collect;
+mod compiled;
 pub mod confine;
 pub mod confinement;
 pub mod descendants;

@@ -14,6 +14,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
+use super::compiled;
 use super::folder::{self, Folder, Parents};
 use super::git_pattern::as_git;
 use super::transfer::{Base, Entry};
@@ -161,6 +162,11 @@ impl Walk<'_> {
         if is_artefact(name, is_folder) && !is_kept {
             return (self.take)(path, SurveyEntry::Artefact);
         }
+        // What the tree had was compiled by somebody who wanted it there, wherever it is now.
+        let is_new = self.wanted.moved_to(path).next().is_none();
+        if !is_folder && is_new && compiled::is_compiled(parent, name, &stat) {
+            return (self.take)(path, SurveyEntry::Artefact);
+        }
         if !is_folder {
             let file = File { parent, name, stat: &stat, folder: place.outermost };
             return (self.take)(path, SurveyEntry::File(file));
@@ -251,7 +257,7 @@ fn is_artefact(name: &OsStr, is_folder: bool) -> bool {
             || (name.starts_with('.') && name.ends_with("_cache"))
             || name.ends_with(".egg-info");
     }
-    name.ends_with(".pyc") || name == ".DS_Store"
+    name.ends_with(".pyc") || name == ".DS_Store" || name == ".coverage"
 }
 
 /// Whether a file is where builds and package managers write. Asked about files that setup or a check left:
