@@ -37,6 +37,27 @@ fn what_was_said_on_the_difference_is_told_with_the_changed_files() {
     assert!(!told.contains("SETTLED"), "{told}");
 }
 
+/// GitHub knows more formats of keys than we do, and those of the organisation.
+#[test]
+fn what_push_protection_refuses_is_shown_to_nobody() {
+    let key = "shop-4f1d-77ab-9c02";
+    let patch = format!("*** Begin Patch\n*** Add File: shop.cfg\n+token = {key}\n*** End Patch\n");
+    let turns =
+        [custom("apply_patch", PATCH), custom("apply_patch", &patch), say("Configure the shop")];
+    let world = TestWorld::new(with_pull().protects_pushes(key), turns);
+    let output = say_on_pull(&world, "@patchwright fix the shop").expect(30);
+    let answer = answers(&world, PULL).pop().unwrap();
+    assert!(answer.contains("Shop Access Token in shop.cfg:1"), "{answer}");
+    for hidden in [key, "diff --git", "change.patch", "Done, but not pushed"] {
+        assert!(!answer.contains(hidden), "{hidden}: {answer}");
+    }
+    assert!(
+        output.stderr.contains("GH013") || output.stdout.contains("GH013"),
+        "{}",
+        output.text()
+    );
+}
+
 #[test]
 fn what_a_check_is_against_is_not_merged_by_github_in_place_of_what_was_there() {
     for (verify, is_merged) in [("sh test.sh", true), ("false", false)] {

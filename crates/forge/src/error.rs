@@ -27,6 +27,9 @@ pub enum ForgeError {
     /// pushed.
     #[error("{message}")]
     Unverified { message: String, hint: String },
+    /// The forge found keys or passwords in what was pushed, and took nothing of it. The change is for nobody's eyes.
+    #[error("{action} was rejected because of a secret in it: {message}")]
+    SecretFound { action: String, message: String },
     /// Somebody else changed it first.
     #[error("{message}")]
     Conflict { message: String },

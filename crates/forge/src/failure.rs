@@ -26,6 +26,11 @@ impl From<ForgeError> for Failure {
                 Requirement::Setting(_) => format!("turn on {need}"),
             }),
             ForgeError::Unverified { hint, .. } => Some(hint.clone()),
+            ForgeError::SecretFound { .. } => Some(
+                "have the change made without it; when it is none, allow it by the link that GitHub gives whoever \
+                 pushes it"
+                    .to_owned(),
+            ),
             ForgeError::InTheWay { .. } => {
                 Some("choose another name with `--branch`, or delete that branch".to_owned())
             }
@@ -43,7 +48,7 @@ impl From<ForgeError> for Failure {
         };
         let kind = match &err {
             ForgeError::Machine { .. } => FailureKind::Machine,
-            ForgeError::Unverified { .. } => FailureKind::Refused,
+            ForgeError::Unverified { .. } | ForgeError::SecretFound { .. } => FailureKind::Refused,
             _ => FailureKind::Forge,
         };
         let failure = Failure::new(kind, err.to_string()).in_an_outage(err.outage());

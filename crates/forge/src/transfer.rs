@@ -133,6 +133,10 @@ pub(super) fn forge_error(remote: &str, verb: &str, err: GitError) -> ForgeError
                     let branch = reference.trim_start_matches("refs/heads/").to_owned();
                     ForgeError::InTheWay { branch, message }
                 }
+                Rejection::Secrets => ForgeError::SecretFound {
+                    action: format!("the push of `{reference}`"),
+                    message,
+                },
                 Rejection::Locked | Rejection::Rule => {
                     ForgeError::Invalid { action: format!("the push of `{reference}`"), message }
                 }

@@ -35,6 +35,8 @@ pub enum Rejection {
     InTheWay,
     /// The ref is being written by somebody else right now.
     Locked,
+    /// The server found keys or passwords in what was pushed.
+    Secrets,
     /// A rule of the repository, or a reason that we do not know.
     Rule,
 }
@@ -49,6 +51,8 @@ impl Rejection {
             && ["refusing to allow", "permission", "scope"].iter().any(|word| all.contains(word))
         {
             Rejection::Workflows
+        } else if all.contains("push protection") || all.contains("push cannot contain secrets") {
+            Rejection::Secrets
         } else if says(&["directory file conflict", "directory/file conflict", "refname conflict"])
             || (reason.contains("exists") && reason.contains("cannot create"))
         {
@@ -113,9 +117,36 @@ fn names_a_rule(line: &str) -> bool {
     line.starts_with("- ")
 }
 
+/// What GitHub's push protection found and where: `Amazon AWS Access Key ID in config.txt:1`. It says so in a long
+/// text of which the beginning names neither:
+///
+/// ```text
+/// —— Amazon AWS Access Key ID ———————
+///  locations:
+///    - commit: 0123…
+///      path: config.txt:1
+/// ```
+///
+/// <https://docs.github.com/en/code-security/secret-scanning/working-with-secret-scanning-and-push-protection/working-with-push-protection-from-the-command-line>
+fn found_secrets(remarks: &str) -> Option<String> {
+    let (mut found, mut kind) = (Vec::new(), "a secret");
+    for line in remarks.lines().map(str::trim) {
+        let between = line.trim_matches(['—', '–', '-', ' ']);
+        if line.starts_with("——") && !between.is_empty() {
+            kind = between;
+        } else if let Some(path) = line.strip_prefix("path: ") {
+            found.push(format!("{kind} in {path}"));
+        }
+    }
+    (!found.is_empty()).then(|| found.join(", "))
+}
+
 /// Git's reason and the server's remarks, what says most first.
 pub(super) fn reason(refusal: &str, remarks: &str) -> String {
     let refusal = printable(refusal, 500);
+    if let Some(found) = found_secrets(remarks) {
+        return format!("{found}\n{refusal}\n{remarks}");
+    }
     // Of broken rules, git's own words say that there are some.
     let both = if names_a_rule(remarks) { [remarks, &refusal] } else { [&refusal, remarks] };
     both.join("\n").trim_end().to_owned()
@@ -156,6 +187,11 @@ mod tests {
             ),
             ("failed to update ref", "", Rejection::Locked),
             ("fetch first", "", Rejection::Rule),
+            (
+                "push declined due to repository rule violations",
+                "- GITHUB PUSH PROTECTION\n- Push cannot contain secrets",
+                Rejection::Secrets,
+            ),
         ] {
             assert_eq!(Rejection::from_reason(reason, said), wanted, "{reason}");
         }
@@ -186,6 +222,21 @@ mod tests {
             format!("{declined}\nerror: GH013: x")
         );
         assert_eq!(reason("fetch first", ""), "fetch first");
+    }
+
+    #[test]
+    fn what_push_protection_found_and_where_is_said_first() {
+        let said = "error: GH013: Repository rule violations found for refs/heads/a.\n\n- GITHUB PUSH PROTECTION\n  \
+                    ——————————————\n    Resolve the following violations before pushing again\n\n    - Push cannot \
+                    contain secrets\n\n      —— Amazon AWS Access Key ID ——————————————\n       locations:\n         - \
+                    commit: 0123abcd\n           path: config.txt:1\n         - commit: 0123abcd\n           path: \
+                    more.txt:7\n";
+        let declined = "push declined due to repository rule violations";
+        let whole = reason(declined, &remarks(said));
+        let first =
+            "Amazon AWS Access Key ID in config.txt:1, Amazon AWS Access Key ID in more.txt:7\n";
+        assert!(whole.starts_with(first), "{whole}");
+        assert!(whole.contains("GH013"), "{whole}");
     }
 
     #[test]

@@ -35,6 +35,10 @@ pub enum LandedChange<'a> {
     Patch {
         why: &'a str,
     },
+    /// Why it may be shown to nobody.
+    Refused {
+        why: &'a str,
+    },
     PullRequest {
         number: u64,
     },
@@ -68,7 +72,7 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
         }
         LandedChange::PullRequest { number } => format!("**Pull request: #{number}**{link}\n"),
         LandedChange::Patch { .. } => format!("**Done, but not pushed**{link}\n"),
-        LandedChange::Nothing => {
+        LandedChange::Refused { .. } | LandedChange::Nothing => {
             format!("**{}**{link}\n", capital(sections::state(outcome.conclusion)))
         }
     };

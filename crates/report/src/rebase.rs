@@ -88,7 +88,10 @@ pub fn resolved(
             place.words(),
             commit_link(commit, url)
         ),
-        LandedChange::Patch { .. } | LandedChange::PullRequest { .. } | LandedChange::Nothing => {
+        LandedChange::Patch { .. }
+        | LandedChange::Refused { .. }
+        | LandedChange::PullRequest { .. }
+        | LandedChange::Nothing => {
             format!("**Not rebased: {}**{link}\n", sections::state(outcome.conclusion))
         }
     };
@@ -115,7 +118,7 @@ pub fn resolved(
 
 fn not_rebased(landed: LandedChange<'_>) -> String {
     match landed {
-        LandedChange::Patch { why } => {
+        LandedChange::Patch { why } | LandedChange::Refused { why } => {
             format!("**Not rebased**\n\n{}\n", markdown::line(why, 2000))
         }
         LandedChange::Pushed { .. } | LandedChange::PullRequest { .. } | LandedChange::Nothing => {

@@ -9,6 +9,7 @@ use patchwright_config::publish::Signing;
 use patchwright_forge::{
     BranchRule, Forge, ForgeError, Repository, RepositoryId, RuleKind, TextRule, staging_branch,
 };
+use patchwright_git::clone::collide;
 use patchwright_policy::names::Patterns;
 
 /// Whether a branch is there already, so that its name is no question.
@@ -134,6 +135,16 @@ async fn staging(run: &Run<'_>, repository: &Repository) -> Result<()> {
         return Ok(());
     }
     let name = staging_branch(&run.folder.id);
+    let forge = run.world.forge()?;
+    let beside = forge.branches_beside(repository, std::slice::from_ref(&name)).await;
+    if let Some(other) = beside.map_err(Failure::from)?.iter().find(|other| collide(other, &name)) {
+        return Err(Failure::refused(format!(
+            "no branch can be called `{name}` beside the branch `{other}`"
+        ))
+        .hint(format!(
+            "commits are signed and verified on such a branch: delete or rename `{other}`"
+        )));
+    }
     let rules = run.world.forge()?.branch_rules(&repository.id, &name).await;
     for rule in rules.map_err(Failure::from)? {
         let problem = match &rule.kind {

@@ -400,7 +400,10 @@ pub(super) async fn push(
 
 /// The push failed. What the server has refused for what is in it, it refuses again: the next run may be told why.
 fn refused(run: &Run<'_>, origin: Origin<'_>, err: ForgeError, branch: &str) -> Failure {
-    let ForgeError::Invalid { message, .. } = &err else { return push_failed(err, branch) };
+    let (ForgeError::Invalid { message, .. } | ForgeError::SecretFound { message, .. }) = &err
+    else {
+        return push_failed(err, branch);
+    };
     if message.to_lowercase().contains("verified signatures") {
         return push_failed(err, branch)
             .hint("have the commits signed: `commits.signing` in the configuration, or `--sign`");

@@ -223,6 +223,37 @@ impl GitHub {
         self
     }
 
+    /// Push protection: lines with this are a key, as git is told it.
+    pub(crate) fn protects_pushes(self, key: &str) -> GitHub {
+        let (git, name) = (self.world.git.clone(), self.current.clone());
+        let script = format!(
+            "#!/bin/sh\n\
+             while read old new ref; do\n\
+               case \"$new\" in 0000000*) continue;; esac\n\
+               for commit in $(git rev-list \"$new\" --not --all); do\n\
+                 found=$(git grep -n '{key}' \"$commit\" | head -n 1 | cut -d: -f2,3)\n\
+                 [ -n \"$found\" ] || continue\n\
+                 {{ echo \"error: GH013: Repository rule violations found for $ref.\"; echo\n\
+                 echo '- GITHUB PUSH PROTECTION'\n\
+                 echo '  —————————————————————————————————————————'\n\
+                 echo '    Resolve the following violations before pushing again'; echo\n\
+                 echo '    - Push cannot contain secrets'; echo; echo\n\
+                 echo '     (?) Learn how to resolve a blocked push'\n\
+                 echo '     https://docs.github.com/code-security/secret-scanning/pushing-a-branch-blocked-by-push-protection'; echo; echo\n\
+                 echo '      —— Shop Access Token —————————————————————————————————'\n\
+                 echo '       locations:'\n\
+                 echo \"         - commit: $commit\"\n\
+                 echo \"           path: $found\"; echo\n\
+                 echo '       (?) To push, remove secret from commit(s) or follow this URL to allow the secret.'\n\
+                 }} >&2\n\
+                 exit 1\n\
+               done\n\
+             done\n"
+        );
+        git.hook(&name, "pre-receive", &script);
+        self
+    }
+
     /// An account with a signing key: commits whose committer has the address are verified with it.
     pub(crate) fn signing_key(self, email: &str, public: &str) -> GitHub {
         self.with(|repository| {

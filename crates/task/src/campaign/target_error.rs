@@ -99,7 +99,9 @@ pub(super) fn of_forge(class: ErrorClass, err: ForgeError) -> TargetError {
             (ErrorClass::Access, RetryDecision::Final)
         }
         ForgeError::Invalid { .. } | ForgeError::InTheWay { .. } => (class, RetryDecision::Final),
-        ForgeError::Unverified { .. } => (ErrorClass::Policy, RetryDecision::Final),
+        ForgeError::Unverified { .. } | ForgeError::SecretFound { .. } => {
+            (ErrorClass::Policy, RetryDecision::Final)
+        }
         ForgeError::Fenced { .. } => (ErrorClass::Lost, RetryDecision::Lost),
         ForgeError::Machine { .. } => (ErrorClass::Machine, RetryDecision::Retry(None)),
         ForgeError::RateLimited { .. } => (ErrorClass::Forge, RetryDecision::Retry(None)),

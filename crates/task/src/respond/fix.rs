@@ -93,6 +93,10 @@ pub(super) async fn change(
             outcome.conclusion = Conclusion::Partial;
             outcome.reason = Some(why.clone());
         }
+        PushResult::Secret { why } => {
+            outcome.conclusion = Conclusion::Refused;
+            outcome.reason = Some(why.clone());
+        }
         PushResult::Contained { branch } => {
             outcome.conclusion = Conclusion::NothingToDo;
             outcome.reason = Some(format!("`{branch}` has this change by now"));
@@ -130,6 +134,7 @@ pub(super) fn message(said: &str, landed: &PushResult) -> String {
         PushResult::There { .. }
         | PushResult::Contained { .. }
         | PushResult::Patch { .. }
+        | PushResult::Secret { .. }
         | PushResult::Nothing
         | PushResult::Stopped => said.to_owned(),
     }

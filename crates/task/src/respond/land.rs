@@ -41,6 +41,8 @@ pub(super) enum PushResult {
     },
     /// It could not be pushed, and why.
     Patch { why: String },
+    /// The forge found a secret in it, and says which: nobody is shown the change.
+    Secret { why: String },
     /// Another run, of the same comment, has pushed this to the branch.
     There { commit: String, url: Option<String>, branch: String },
     /// The branch has the same change by now.
@@ -58,6 +60,7 @@ impl PushResult {
                 LandedChange::Pushed { commit, url: url.as_deref(), branch, onto: onto.as_deref() }
             }
             PushResult::Patch { why } => LandedChange::Patch { why },
+            PushResult::Secret { why } => LandedChange::Refused { why },
             PushResult::There { commit, url, branch } => {
                 LandedChange::Pushed { commit, url: url.as_deref(), branch, onto: None }
             }
@@ -186,8 +189,17 @@ pub(super) async fn replace(
         Err(ForgeError::Moved { .. }) => Ok(PushResult::Patch {
             why: format!("`{}` was pushed to meanwhile, so it was left alone", target.branch),
         }),
-        Err(err) if is_refusal(&err) => Ok(PushResult::Patch { why: err.to_string() }),
+        Err(err) if is_refusal(&err) => Ok(not_taken(&err)),
         Err(err) => Err(Failure::from(err).hint(run.files_hint())),
+    }
+}
+
+/// What becomes of a change that the forge did not take.
+fn not_taken(err: &ForgeError) -> PushResult {
+    let why = err.to_string();
+    match err {
+        ForgeError::SecretFound { .. } => PushResult::Secret { why },
+        _ => PushResult::Patch { why },
     }
 }
 
@@ -199,6 +211,7 @@ fn is_refusal(err: &ForgeError) -> bool {
             | ForgeError::Invalid { .. }
             | ForgeError::InTheWay { .. }
             | ForgeError::Unverified { .. }
+            | ForgeError::SecretFound { .. }
             | ForgeError::NotFound { .. }
             | ForgeError::State { .. }
     )
@@ -348,7 +361,7 @@ async fn push(
             }
             // Somebody was faster: look again.
             Err(ForgeError::Moved { .. }) => {}
-            Err(err) if is_refusal(&err) => return Ok(PushResult::Patch { why: err.to_string() }),
+            Err(err) if is_refusal(&err) => return Ok(not_taken(&err)),
             Err(err) => return Err(Failure::from(err).hint(run.files_hint())),
         }
     }

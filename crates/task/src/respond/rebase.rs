@@ -179,6 +179,7 @@ impl Rebase<'_> {
             PushResult::Patch { .. } | PushResult::Contained { .. } | PushResult::Nothing => {
                 Conclusion::Partial
             }
+            PushResult::Secret { .. } => Conclusion::Refused,
             PushResult::Stopped => return Ok(CommandReply::stopped()),
         };
         let body = said::fitted(&self.place(), rebased.method, landed.seen(), mention);
@@ -255,6 +256,10 @@ impl Rebase<'_> {
             PushResult::Patch { why } => {
                 outcome.reason = Some(why.clone());
                 Conclusion::Partial
+            }
+            PushResult::Secret { why } => {
+                outcome.reason = Some(why.clone());
+                Conclusion::Refused
             }
             PushResult::Stopped => return Ok(CommandReply::stopped()),
         };

@@ -99,7 +99,9 @@ fn decision(err: &ForgeError) -> PublishDecision {
         ForgeError::Conflict { .. } | ForgeError::Moved { .. } => {
             PublishDecision::Final(ErrorClass::Conflict)
         }
-        ForgeError::Unverified { .. } => PublishDecision::Final(ErrorClass::Policy),
+        ForgeError::Unverified { .. } | ForgeError::SecretFound { .. } => {
+            PublishDecision::Final(ErrorClass::Policy)
+        }
         ForgeError::State { .. } | ForgeError::Invalid { .. } | ForgeError::InTheWay { .. } => {
             PublishDecision::Final(ErrorClass::Publish)
         }
