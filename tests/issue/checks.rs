@@ -51,6 +51,25 @@ fn a_change_whose_checks_still_fail_becomes_a_draft() {
 }
 
 #[test]
+fn a_change_that_edits_its_own_check_is_a_draft_that_says_so() {
+    let gut = "*** Begin Patch\n*** Update File: test.sh\n@@\n-#!/bin/sh\n+exit 0\n*** End Patch\n";
+    let turns = [custom("apply_patch", gut), say("Fix the sum\n\nAll checks pass.")];
+    let world = TestWorld::new(github_with(FILES), turns);
+    world.issue().expect(0);
+    let pulls = world.github.pulls();
+    assert_eq!((pulls.len(), pulls[0].draft), (1, true));
+    let body = &pulls[0].body;
+    let (_, flags) = body.split_once("Please look at").expect("a section");
+    for said in ["`test.sh`", "is run by the check `sh ./test.sh`", "`path.check`"] {
+        assert!(flags.contains(said), "{said}: {body}");
+    }
+    // Who only adds a file beside the check does not decide what it says.
+    let world = TestWorld::new(github_with(FILES), fix());
+    world.issue().expect(0);
+    assert!(!world.github.pulls()[0].draft);
+}
+
+#[test]
 fn checks_come_from_the_base_commit_and_operator_keys_are_refused() {
     let mut files = FILES.to_vec();
     let config = "verify: ['sh test.sh', 'test -f README.md']\nlimits: { max-turns: 20 }\nmodel: other\naccess: { allow-bots: ['evil[bot]'] }\n";

@@ -110,13 +110,29 @@ fn tests_are_known_by_their_folders_and_names() {
 }
 
 #[test]
+fn a_test_that_says_less_than_before_is_shown() {
+    let old = Some("import a\n# sums\nassert add(2, 2) == 4\n");
+    for (new, expected) in [
+        ("import a\n# sums\nassert add(2, 2) == 0\n", vec!["tests.changed"]),
+        ("import a\n# sums\n", vec!["tests.changed"]),
+        ("import b\n# more sums\nassert add(2, 2) == 4\nassert add(2, 3) == 5\n", vec![]),
+        ("assert add(2, 2) == 4\nimport a\n# sums\n", vec![]),
+    ] {
+        let draft = Draft::default().file("tests/test_a.py", old, Some(new));
+        assert_eq!(rules(&draft), expected, "{new}");
+        let draft = Draft::default().file("src/a.py", old, Some(new));
+        assert_eq!(rules(&draft), Vec::<String>::new(), "{new}");
+    }
+}
+
+#[test]
 fn only_a_test_that_is_gone_is_said_to_be_deleted() {
     let text = Some("x\n");
     let gone = Draft::default().file("tests/a.txt", text, None);
     assert_eq!(rules(&gone), ["tests.deleted"]);
     for draft in [
         Draft::default().file("src/a.txt", text, None),
-        Draft::default().file("tests/a.txt", text, Some("y\n")),
+        Draft::default().file("tests/a.txt", text, Some("x\ny\n")),
         Draft::default().file("tests/a.txt", None, text),
     ] {
         assert_eq!(rules(&draft), Vec::<String>::new());

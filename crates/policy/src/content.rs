@@ -154,6 +154,13 @@ pub(super) fn check(file: &FileChange, added: &AddedLines, flags: &mut Vec<Viola
     if let Some((gone, left)) = fewer_tests(&path, added) {
         let message = format!("{gone} test(s) removed or renamed, {left} added");
         flags.push(flag("tests.removed", message));
+    } else if is_test(&path) {
+        let gone = added.removed.iter().filter(|line| says_something(line)).count();
+        if gone > 0 {
+            let message =
+                format!("{gone} line(s) of a test that was there before are changed or gone");
+            flags.push(flag("tests.changed", message));
+        }
     }
     for (rule, says, of) in DECEPTIONS {
         let hits = added.lines.iter().filter_map(|(number, line)| Some((*number, of(line)?)));
@@ -163,6 +170,15 @@ pub(super) fn check(file: &FileChange, added: &AddedLines, flags: &mut Vec<Viola
             flags.push(flag(rule, format!("{says}: {}", first_three(&shown))));
         }
     }
+}
+
+/// Whether a test can say less without this line: blank lines, comments, imports and lone brackets say nothing.
+fn says_something(line: &str) -> bool {
+    let line = line.trim();
+    let is_import = ["import ", "from ", "use ", "#", "//", "/*", "*", "package ", "--"]
+        .iter()
+        .any(|start| line.starts_with(start));
+    !is_import && line.chars().any(char::is_alphanumeric)
 }
 
 /// `xit(` must not be found in `exit(`.

@@ -8,6 +8,7 @@
 pub mod content;
 pub mod git_folder;
 pub mod names;
+pub mod own_checks;
 pub mod owners;
 pub mod paths;
 pub mod secrets;
@@ -53,6 +54,9 @@ impl Judgement {
         change.files.iter().filter(|file| !held(file)).collect()
     }
 }
+
+/// The rule of the flag about packages, caches and compiled files: nothing of them is in the change.
+pub const ARTEFACTS: &str = "artefacts";
 
 /// Beginnings of the ids of flags that make the pull request a draft.
 const DRAFT_RULES: &[&str] = &["path.", "content.bidi", "content.invisible", "content.homoglyph"];
@@ -165,7 +169,7 @@ pub fn check(
         judgement.flags.push(Violation::new("path.refused", Some(path.clone()), message));
     }
     for (rule, what, paths) in [
-        ("artefacts", "as packages or caches", &change.artefacts),
+        (ARTEFACTS, "as packages, caches or compiled files", &change.artefacts),
         ("ignored", "because `.gitignore` ignores them", &change.ignored),
     ] {
         if !paths.is_empty() {

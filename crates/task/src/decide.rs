@@ -9,7 +9,7 @@ use super::structured::Output;
 use super::workspace::Workspace;
 use patchwright_agent::StopKind;
 use patchwright_config::Mode;
-use patchwright_policy::Judgement;
+use patchwright_policy::{Judgement, own_checks};
 use patchwright_sandbox::PreparedImage;
 use patchwright_types::attempts::Attempts;
 use patchwright_types::evidence::{CheckRun, Evidence, Standing};
@@ -43,12 +43,23 @@ pub(super) fn decide(
         output: worked.output.value().cloned(),
         plan: worked.stopped.plan.clone(),
         change: judged.change.clone(),
+        judgement: with_own_checks(judged, &evidence),
         evidence,
-        judgement: judged.judgement.clone(),
         spending: spending(run, worked),
         provenance: provenance(run, &job.checkout.workspace, image, worked),
         attempts: Attempts::default(),
     }
+}
+
+/// What the policy says, and what it could not know: which files of the change the checks themselves are.
+fn with_own_checks(judged: &JudgedChange, evidence: &Evidence) -> Judgement {
+    let mut judgement = judged.judgement.clone();
+    if let Some(change) = &judged.change {
+        let ran = evidence.rows.iter().filter(|row| row.head.is_some());
+        let commands = ran.map(|row| row.command.as_str());
+        judgement.flags.extend(own_checks::flags(&change.files, commands));
+    }
+    judgement
 }
 
 /// How a run ended in which no agent worked on a checkout: it has words, and no change.

@@ -373,7 +373,9 @@ pub(super) fn speaks_against(outcome: &Outcome) -> Option<&'static str> {
         Some("a check is against what was pushed since")
     } else if outcome.conclusion != Conclusion::Done {
         Some("the run was not completed")
-    } else if !outcome.judgement.flags.is_empty() || !outcome.judgement.held_back.is_empty() {
+    } else if outcome.judgement.flags.iter().any(|flag| flag.rule != patchwright_policy::ARTEFACTS)
+        || !outcome.judgement.held_back.is_empty()
+    {
         Some("there is something in it that somebody should look at")
     } else {
         None

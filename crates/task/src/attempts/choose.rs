@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 
 use crate::publish::{is_publishable, is_worth_a_draft};
+use patchwright_policy::own_checks;
 use patchwright_types::attempts::AttemptReport;
 use patchwright_types::evidence::{Evidence, EvidenceRow, Standing, Verdict};
 use patchwright_types::outcome::{Conclusion, Outcome};
@@ -45,6 +46,8 @@ enum AttemptResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum CheckRank {
     Passed,
+    /// All pass, and the change edits one of them.
+    PassedByOwnWord,
     Failed {
         /// Tests, or checks without tests, that did not fail before.
         broke: usize,
@@ -125,11 +128,14 @@ fn rank(outcome: &Outcome, drafts: DraftPolicy) -> Rank {
         _ if is_draft => PublishRank::Draft,
         _ => PublishRank::Part,
     };
-    Rank { kept, checked: checked(&outcome.evidence), published }
+    Rank { kept, checked: checked(outcome), published }
 }
 
-fn checked(evidence: &Evidence) -> CheckRank {
+fn checked(outcome: &Outcome) -> CheckRank {
+    let evidence = &outcome.evidence;
+    let edits_a_check = outcome.judgement.flags.iter().any(|flag| flag.rule == own_checks::RULE);
     match evidence.verdict() {
+        Verdict::Passed(_) if edits_a_check => CheckRank::PassedByOwnWord,
         Verdict::Passed(_) => CheckRank::Passed,
         Verdict::None => CheckRank::Unknown,
         Verdict::Failed(_) => {
@@ -195,7 +201,12 @@ fn why((best, ours): (&Outcome, Rank), next: Option<(&Outcome, Rank)>) -> String
         };
     }
     match (ours.checked.cmp(&theirs.checked), ours.checked, theirs.checked) {
-        (Ordering::Less, CheckRank::Passed, _) => return "all checks pass".to_owned(),
+        (Ordering::Less, CheckRank::Passed, CheckRank::PassedByOwnWord) => {
+            return "all checks pass, and it edits none of them".to_owned();
+        }
+        (Ordering::Less, CheckRank::Passed | CheckRank::PassedByOwnWord, _) => {
+            return "all checks pass".to_owned();
+        }
         (
             Ordering::Less,
             CheckRank::Failed { broke, failing },
@@ -214,7 +225,7 @@ fn why((best, ours): (&Outcome, Rank), next: Option<(&Outcome, Rank)>) -> String
         return "more of it can be published, with checks that say the same".to_owned();
     }
     let checks = match ours.checked {
-        CheckRank::Passed => "all checks pass",
+        CheckRank::Passed | CheckRank::PassedByOwnWord => "all checks pass",
         CheckRank::Failed { .. } => "the same tests fail",
         CheckRank::Unknown => "no check says more",
     };
@@ -252,7 +263,7 @@ mod tests {
     use super::*;
     use patchwright_git::Oid;
     use patchwright_git::tree::{Change, FileChange, OverLimit};
-    use patchwright_policy::Judgement;
+    use patchwright_policy::{Judgement, Violation};
     use patchwright_types::attempts::Attempts;
     use patchwright_types::evidence::CheckRun;
     use patchwright_types::outcome::{Provenance, Spending};
@@ -303,12 +314,17 @@ mod tests {
         let done = |lines, checks| outcome(Done, Some(change(lines)), checks);
         let part = |lines, checks| outcome(Partial, Some(change(lines)), checks);
         let cut = |lines, checks| outcome(Budget, Some(change(lines)), checks);
+        let gutted = |mut outcome: Outcome| {
+            outcome.judgement.flags.push(Violation::new(own_checks::RULE, None, "edits a check"));
+            outcome
+        };
         for (about, better, worse) in vec![
             ("all pass", done(90, &[(1, 0)]), part(2, &[(1, 1)])),
             ("fewest broken", part(90, &[(1, 1), (1, 1)]), part(2, &[(0, 1), (1, 0)])),
             ("fewest failing", part(90, &[(1, 1), (1, 0)]), part(2, &[(1, 1), (1, 1)])),
             ("some check", part(90, &[(1, 1)]), part(2, &[])),
             ("passes, but cut short", cut(9, &[(1, 0)]), part(2, &[(1, 1)])),
+            ("edits no check", done(90, &[(1, 0)]), gutted(done(2, &[(1, 0)]))),
             ("complete", done(90, &[(1, 0)]), cut(2, &[(1, 0)])),
             ("the smallest", done(2, &[(1, 0)]), done(90, &[(1, 0)])),
             ("a change", cut(90, &[(1, 1)]), outcome(NothingToDo, None, &[])),
