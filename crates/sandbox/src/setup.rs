@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, GuestError};
 use crate::docker::USER;
+use crate::egress::ledger::HostUse;
 use crate::{ImageSpec, SandboxError};
 use patchwright_base::env;
 use patchwright_base::redact::Redactor;
@@ -86,7 +87,13 @@ pub fn network_hint(refused: &[String], is_offline: bool) -> Option<String> {
         "`network.setup-allow` in `--config`, `--setup-allow` or the input `setup-allow`";
     if !refused.is_empty() {
         let hosts: Vec<String> = refused.iter().take(5).map(|host| format!("`{host}`")).collect();
-        return Some(format!("setup may not reach {}: allow it with {SETTING}", hosts.join(", ")));
+        let inner = if refused.iter().any(|host| host.contains('=')) {
+            " (a name that leads to an address that is not public is allowed together with the address)"
+        } else {
+            ""
+        };
+        let hosts = hosts.join(", ");
+        return Some(format!("setup may not reach {hosts}: allow it with {SETTING}{inner}"));
     }
     is_offline.then(|| format!("setup has no network: name the hosts that it needs with {SETTING}"))
 }
@@ -219,9 +226,17 @@ fn written(secrets: &BTreeMap<String, String>) -> Vec<String> {
     texts.into_iter().collect()
 }
 
+/// The hosts that were refused so far, as the setting that allows them has them.
 fn unlisted(spec: &ImageSpec<'_>) -> BTreeSet<String> {
-    let used = spec.setup_egress.iter().flat_map(|egress| egress.used());
-    used.filter(|host| host.is_unlisted).map(|host| host.host).collect()
+    spec.setup_egress.iter().flat_map(|egress| egress.used()).filter_map(entry).collect()
+}
+
+/// What has to be in the list, when it was refused for want of that.
+fn entry(used: HostUse) -> Option<String> {
+    let Some(address) = used.address else { return used.is_unlisted.then_some(used.host) };
+    // Of the usual ports, none has to be written.
+    let name = [":443", ":80"].iter().find_map(|port| used.host.strip_suffix(port));
+    Some(format!("{}={address}", name.unwrap_or(&used.host)))
 }
 
 /// As much of an output as there is room for: its end.
@@ -254,4 +269,34 @@ fn error(spec: &ImageSpec<'_>, command: &str, ran: SetupRun) -> SandboxError {
     }
     let (exit_code, is_offline) = (exit_code.unwrap_or_default(), spec.setup_hosts.is_empty());
     SandboxError::Setup { command, exit_code, output, refused, is_offline }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_was_refused_is_named_as_the_setting_has_it() {
+        let used = |host: &str, is_unlisted, address: Option<&str>| HostUse {
+            host: host.to_owned(),
+            refused: 1,
+            is_unlisted,
+            address: address.map(|address| address.parse().unwrap()),
+            ..HostUse::default()
+        };
+        for (used, expected) in [
+            (used("pypi.org:443", true, None), Some("pypi.org:443")),
+            (used("pypi.org:443", false, Some("10.0.0.5")), Some("pypi.org=10.0.0.5")),
+            (used("pypi.org:8443", false, Some("10.0.0.5")), Some("pypi.org:8443=10.0.0.5")),
+            (used("pypi.org:443", false, None), None),
+        ] {
+            assert_eq!(entry(used).as_deref(), expected);
+        }
+        let hint = network_hint(&["pypi.org=10.0.0.5".to_owned()], false).unwrap();
+        assert!(
+            hint.starts_with("setup may not reach `pypi.org=10.0.0.5`: allow it with"),
+            "{hint}"
+        );
+        assert!(hint.ends_with("is allowed together with the address)"), "{hint}");
+    }
 }

@@ -3,6 +3,7 @@
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,6 +43,10 @@ pub struct HostUse {
     /// It was refused because it is not among the allowed hosts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unlisted: bool,
+    /// It was refused because its name leads to this address, which is not public: allowed are names with addresses of
+    /// their own (`name=address`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
 }
 
 impl HostUse {
@@ -54,6 +59,7 @@ impl HostUse {
         self.refused += other.refused;
         self.reason = other.reason.or(self.reason.take());
         self.is_unlisted |= other.is_unlisted;
+        self.address = other.address.or(self.address);
     }
 }
 
@@ -70,6 +76,7 @@ struct Row {
     refused: u64,
     reason: Option<String>,
     is_unlisted: bool,
+    address: Option<IpAddr>,
     meter: Arc<Meter>,
 }
 
@@ -97,6 +104,9 @@ impl Ledger {
             row.refused += 1;
             row.reason = Some(why.to_string());
             row.is_unlisted |= matches!(why, Refused::Host(_) | Refused::Port(..));
+            if let Refused::Private(_, address) = why {
+                row.address = Some(*address);
+            }
         });
     }
 
@@ -110,6 +120,7 @@ impl Ledger {
             refused: row.refused,
             reason: row.reason.clone(),
             is_unlisted: row.is_unlisted,
+            address: row.address,
         });
         used.collect()
     }
