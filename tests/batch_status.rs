@@ -4,13 +4,12 @@ use parking_lot::Mutex;
 use std::io::Read;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
 
 use expect_test::expect;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::github::GitHub;
-use crate::support::model::{ModelServer, Turn, custom, drip, fail, say};
+use crate::support::model::{ModelServer, Turn, call, custom, fail, say};
 use crate::support::world::{FILES, Output, PATCH, TestWorld};
 
 const CAMPAIGN: &str = "name: sums
@@ -150,7 +149,8 @@ fn terminal(columns: u16, rows: u16) -> (std::fs::File, Stdio) {
 
 fn slowly(turns: Vec<Turn>) -> Vec<Turn> {
     let mut turns = turns.into_iter();
-    let first = drip(Duration::from_millis(1)).and(turns.next().unwrap());
+    let pause = call("shell_command", json!({"command": "sleep 3"}));
+    let first = pause.and(turns.next().unwrap());
     std::iter::once(first).chain(turns).collect()
 }
 

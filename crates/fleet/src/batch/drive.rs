@@ -37,6 +37,8 @@ use patchwright_types::campaign::{
 const LEASE: Millis = 120_000;
 /// Between two looks at the store.
 const LOOK: Duration = Duration::from_secs(1);
+/// However much shorter time is: each look reads the whole campaign.
+const SHORTEST_LOOK: Duration = Duration::from_millis(60);
 /// A look at all targets takes at most so much less time than the pause after it.
 const PAUSES: u32 = 20;
 /// However long a look takes, people want to see something.
@@ -279,7 +281,7 @@ impl Drive<'_> {
         watch: &mut dyn CampaignObserver,
     ) -> Result<EndReason> {
         let scale = self.fleet.env.time_scale();
-        let shortest = LOOK.mul_f64(scale).max(Duration::from_millis(20));
+        let shortest = LOOK.mul_f64(scale).max(SHORTEST_LOOK);
         loop {
             let begun = Instant::now();
             // A wait is final only if nothing was running before the step: a job that ends

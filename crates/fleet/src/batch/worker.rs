@@ -44,6 +44,8 @@ const MEMORY: u64 = 2 << 30;
 /// nothing, up to the longest. Whoever hears of new work at once looks without being told only in case
 /// that a word was lost.
 const POLL: Duration = Duration::from_secs(1);
+/// However much shorter time is: a claim is several statements.
+const SHORTEST_POLL: Duration = Duration::from_millis(100);
 const LONGEST_POLL: Duration = Duration::from_secs(10);
 const LONGEST_POLL_OF_LISTENERS: Duration = Duration::from_secs(30);
 /// Somebody waits for a command that ends when nothing is left.
@@ -379,7 +381,7 @@ impl Worker<'_> {
         let grown = POLL.saturating_mul(1 << self.vain.min(16)).min(longest);
         // Random, so that workers that were started together do not ask the database together.
         let wait = self.away.unwrap_or(grown).mul_f64(rand::rng().random_range(0.5..=1.5));
-        wait.mul_f64(self.fleet.env.time_scale()).max(Duration::from_millis(20))
+        wait.mul_f64(self.fleet.env.time_scale()).max(SHORTEST_POLL)
     }
 
     /// Waits for a job to end; for ever when there is none.
