@@ -256,6 +256,8 @@ fn the_pull_request_says_what_was_done_and_what_was_checked() {
 
         - `.github/workflows/ci.yml` — runs in CI with the repository's secrets (`path.workflow`)
 
+        An operator can have such files published: `policy.allow-workflows`.
+
         If you want them, read this patch, save it as `held-back.patch` and run
         `git apply held-back.patch`.
 
@@ -344,6 +346,8 @@ fn the_repositorys_template_is_filled() {
 
         - `.github/workflows/ci.yml` — runs in CI with the repository's secrets (`path.workflow`)
 
+        An operator can have such files published: `policy.allow-workflows`.
+
         ## Assumptions
 
         - Empty means zero bytes
@@ -430,6 +434,7 @@ fn the_progress_comment_shows_the_plan_and_then_the_end() {
         pull_request: Some((8, "…")),
         readiness: Readiness::Ready,
         compare_url: None,
+        held_back_patch: None,
         marker: &marker,
     };
     expect![[r#"
@@ -487,6 +492,7 @@ fn a_draft_that_a_check_is_against_is_not_done() {
             pull_request: Some((8, "…")),
             readiness,
             compare_url: None,
+            held_back_patch: None,
             marker: "",
         };
         let text = progress::finished(&finished);
@@ -581,6 +587,8 @@ fn the_job_summary() {
         These files are **not** part of this pull request:
 
         - `.github/workflows/ci.yml` — runs in CI with the repository's secrets (`path.workflow`)
+
+        An operator can have such files published: `policy.allow-workflows`.
 
         ### The model says
 
@@ -749,6 +757,7 @@ fn hostile_words_do_nothing_in_any_markdown_report() {
             pull_request,
             readiness: Readiness::Draft,
             compare_url: Some(words),
+            held_back_patch: None,
             marker: &marker,
         };
         let reports = [

@@ -85,6 +85,29 @@ fn a_change_of_workflow_files_alone_is_refused_and_nothing_is_pushed() {
 
             `.github/workflows/ci.yml` may not be published (path.workflow)
 
+            These files are **not** published:
+
+            - `.github/workflows/ci.yml` — runs in CI with the repository's secrets (`path.workflow`)
+
+            An operator can have such files published: `policy.allow-workflows`.
+
+            If you want them, read this patch, save it as `held-back.patch` and run
+            `git apply held-back.patch`.
+
+            <details><summary>Patch</summary>
+
+            ```diff
+            diff --git a/.github/workflows/ci.yml b/.github/workflows/ci.yml
+            new file mode 100644
+            index 0000000000000000000000000000000000000000..SHA
+            --- /dev/null
+            +++ b/.github/workflows/ci.yml
+            @@ -0,0 +1 @@
+            +on: push
+            ```
+
+            </details>
+
             *The model says:*
 
             CI

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::resume::replies;
 use crate::support::git_http::{Fault, Step};
 use crate::support::model::{call, custom, say};
-use crate::support::world::{PATCH, TestWorld, fix, github};
+use crate::support::world::{PATCH, TestWorld, fix, github, write};
 
 const BRANCH: &str = "patchwright/issue-7";
 
@@ -217,6 +217,27 @@ fn a_name_that_no_branch_can_have_is_refused_before_the_model_is_asked() {
     let output = world.run(&["issue", "acme/app#7", "--base", &base]).expect(2);
     assert!(output.stderr.contains("is no branch that could be merged into"), "{}", output.text());
     assert_eq!(world.model.requests().len(), 0);
+}
+
+#[test]
+fn a_secret_that_push_protection_finds_is_named_and_the_next_run_is_told() {
+    let key = "shop-4f1d-77ab-9c02";
+    let turns = write("shop.cfg", &format!("token = {key}"), "Configure the shop");
+    let world = TestWorld::new(github().protects_pushes(key), turns);
+    let output = world.issue().expect(30);
+    for said in ["Shop Access Token in shop.cfg:1", "have the change made without it"] {
+        assert!(output.stderr.contains(said), "{}", output.text());
+    }
+    assert_eq!(world.github.pulls().len(), 0);
+    let comments = world.github.comments(7);
+    assert!(comments.iter().all(|comment| !comment.body.contains(key)));
+    world.github.post_comment(7, "rita", "The shop's token is in the environment.");
+    let before = world.model.requests().len();
+    world.model.add(fix());
+    world.issue().expect(0);
+    assert!(
+        world.model.requests()[before].body.to_string().contains("Shop Access Token in shop.cfg:1")
+    );
 }
 
 /// A hook that takes a commit only if the program has a header.

@@ -194,7 +194,9 @@ fn warning(outcome: &Outcome) -> Option<String> {
         parts.push(format!("This run was not completed: {}.", sections::state(outcome.conclusion)));
     }
     if let Some(reason) = &outcome.reason {
-        parts.push(markdown::line(reason, 2000));
+        let sentence = markdown::line(reason, 2000);
+        let is_ended = sentence.ends_with(['.', '!', '?']);
+        parts.push(if is_ended { sentence } else { sentence + "." });
     }
     let held = outcome.judgement.held_back.len();
     if held > 0 {

@@ -51,8 +51,13 @@ pub struct Finished<'a> {
     pub readiness: Readiness,
     /// The page to open the pull request by hand, when we were not allowed to.
     pub compare_url: Option<&'a str>,
+    /// The files that were held back, where no pull request has them.
+    pub held_back_patch: Option<&'a str>,
     pub marker: &'a str,
 }
+
+/// Bytes of a patch in the comment.
+const MAX_PATCH: usize = 30_000;
 
 /// How a change ended that a check is against.
 const RED_DRAFT: &str = "draft: checks fail";
@@ -105,6 +110,12 @@ pub fn finished(finished: &Finished<'_>) -> String {
     let plan = sections::plan(&outcome.plan);
     if !plan.is_empty() {
         let _ = write!(out, "\n{plan}");
+    }
+    if finished.pull_request.is_none() {
+        let held = sections::held_back(&outcome.judgement, finished.held_back_patch, MAX_PATCH);
+        // The section is written for descriptions of pull requests; here there is none.
+        let held = held.replacen("not** part of this pull request", "not** published", 1);
+        let _ = write!(out, "{}{held}", if held.is_empty() { "" } else { "\n" });
     }
     // The description of the pull request has the model's words.
     if finished.pull_request.is_none() && !outcome.final_message.trim().is_empty() {

@@ -155,6 +155,9 @@ pub fn held_back(judgement: &Judgement, patch: Option<&str>, most: usize) -> Str
         let _ = writeln!(out, "- {} — {reason} ({})", code(&held.file.path), code(&held.rule));
     }
     left_out(&mut out, judgement.held_back.len(), "files");
+    if judgement.held_back.iter().any(|held| held.rule == "path.workflow") {
+        out.push_str("\nAn operator can have such files published: `policy.allow-workflows`.\n");
+    }
     let Some(patch) = patch else { return out };
     if !text::is_whole_in_fence(patch) {
         out.push_str(

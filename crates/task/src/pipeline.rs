@@ -247,7 +247,9 @@ async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Re
         Ok(report) => {
             let RunReport { outcome, published, hints, .. } = &report;
             run.conclude(outcome, hints);
-            progress.finish(outcome, published.as_ref()).await;
+            let held_back = fs_err::read(run.folder.path.join(salvage::HELD_BACK)).ok();
+            let held_back = held_back.as_deref().map(String::from_utf8_lossy);
+            progress.finish(outcome, published.as_ref(), held_back.as_deref()).await;
             tell_end(run, outcome, published.as_ref());
             run.end(outcome)?;
             Ok(report)

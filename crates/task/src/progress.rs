@@ -200,7 +200,12 @@ impl Progress {
     }
 
     /// The final state, with the link.
-    pub async fn finish(self, outcome: &Outcome, published: Option<&Published>) {
+    pub async fn finish(
+        self,
+        outcome: &Outcome,
+        published: Option<&Published>,
+        held_back: Option<&str>,
+    ) {
         self.edit(|state| {
             state.ended = Some(progress::finished(&progress::Finished {
                 outcome,
@@ -210,6 +215,7 @@ impl Progress {
                     Some(_) | None => progress::Readiness::Ready,
                 },
                 compare_url: None,
+                held_back_patch: held_back,
                 marker: &state.marker,
             }));
         });

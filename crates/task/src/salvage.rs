@@ -24,6 +24,9 @@ use patchwright_types::task::{
     TaskKind, TriageRequest,
 };
 
+/// The file of a run's folder with what policy held back.
+pub const HELD_BACK: &str = "held-back.patch";
+
 /// Rule of the remarks about files that a patch does not have.
 const LEFT_OUT: &str = "patch.left-out";
 
@@ -53,7 +56,7 @@ pub fn write(
         outcome.judgement.flags.extend(handed.flags);
     }
     if let Some(patch) = &judged.held_back_patch {
-        run.folder.write("held-back.patch", patch)?;
+        run.folder.write(HELD_BACK, patch)?;
     }
     Ok(())
 }

@@ -143,7 +143,7 @@ fn held_back_patch(
         Some(kept) => kept.tree,
         None => workspace.base_tree()?,
     };
-    let handed = salvage::handed_over(workspace, from, whole.tree, "held-back.patch");
+    let handed = salvage::handed_over(workspace, from, whole.tree, salvage::HELD_BACK);
     judgement.flags.extend(handed.flags);
     Ok(handed.patch)
 }

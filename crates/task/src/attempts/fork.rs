@@ -305,7 +305,7 @@ async fn taken_over(
         change: outcome.change.clone(),
         // The run makes its own from the change.
         commit: None,
-        held_back_patch: fs_err::read(run.folder.path.join("held-back.patch")).ok(),
+        held_back_patch: fs_err::read(run.folder.path.join(salvage::HELD_BACK)).ok(),
     };
     Ok(Some(FinishedJob { worked, judged, outcome }))
 }
