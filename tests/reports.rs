@@ -962,3 +962,36 @@ const PIECES: &[&str] = &[
     "](https://github.com/acme/other/issues/4)",
     "https://github.com/acme/other/issues/4",
 ];
+
+#[test]
+fn checks_that_failed_before_are_not_said_to_fail_anew() {
+    let (passes, fails) = (|| check_run("x", 0, ""), || check_run("x", 1, ""));
+    let twice =
+        |first: CheckRun, second: CheckRun| CheckRun { again: Some(Box::new(second)), ..first };
+    let cargo = |result: &str, code: i32| {
+        let output = format!(
+            "running 1 test\ntest {result}\ntest result: x. 0 passed; 1 failed; 0 ignored; 0 measured\n"
+        );
+        let tests = Some(patchwright_ecosystems::results::parse(None, &output, &[]));
+        CheckRun { tests, ..check_run("x", code, "") }
+    };
+    let rows = [
+        (passes(), "**1 check(s) fail that did not fail before.**"),
+        (CheckRun::not_run("x", "no time"), "of which it is not known how they went before.**"),
+        (twice(fails(), passes()), "fail each time that failed once of two times before.**"),
+        (cargo("a ... FAILED", 101), "**1 check(s) that failed before fail in another way.**"),
+    ];
+    for (base, expected) in rows {
+        let head = cargo("b ... FAILED", 101);
+        let said = sections::evidence(&verify::compare(vec![base], vec![head], ""));
+        assert!(said.contains(expected), "{expected}: {said}");
+        let is_new = expected.contains("did not fail before");
+        assert_eq!(said.contains("did not fail before"), is_new, "{said}");
+    }
+    // A test that passed in one of two runs before was not broken.
+    let base = twice(cargo("a ... FAILED", 101), cargo("a ... ok", 0));
+    let said =
+        sections::evidence(&verify::compare(vec![base], vec![cargo("a ... FAILED", 101)], ""));
+    assert!(said.contains("fixed 0 · broke 0 · 1 that came and went fails"), "{said}");
+    assert!(said.contains("Failed once of two times before, and fail each time now"), "{said}");
+}

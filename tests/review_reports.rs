@@ -107,7 +107,7 @@ pub(crate) fn reviewed(findings: Vec<Anchored>) -> Reviewed {
                 Some(check_run("cargo test", 101)),
             )],
             source: "Cargo.toml".to_owned(),
-            notes: Vec::new(),
+            ..Evidence::default()
         },
         spending: Spending { turns: 4, cost_usd: 0.0123, ..Spending::default() },
         provenance: Provenance {

@@ -5,6 +5,8 @@ mod found;
 mod hidden_codes;
 mod lost;
 mod noise;
+mod packages;
+mod steps;
 
 use patchwright_journal::{self as journal, Entry};
 use serde_json::{Value, json};

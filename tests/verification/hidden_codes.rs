@@ -118,3 +118,19 @@ fn an_item_of_gitlabs_script_stops_at_what_fails_in_the_folder_of_those_before()
     assert_eq!(head["exit_code"], 1, "{head:#}");
     assert!(!head["tail"].as_str().unwrap().contains("finished"), "{head:#}");
 }
+
+#[test]
+fn a_failing_test_that_is_skipped_is_not_repaired() {
+    let skip = sh(
+        "sed -i 's/    def test_add/    @unittest.skip(\"later\")\\n    def test_add/' tests/test_calc.py",
+    );
+    let world = in_docker(PYTHON, [skip, say("Done."), say("It is done.")]);
+    world.issue().expect(20);
+    assert_eq!(world.model.requests().len(), 3, "once");
+    assert!(told(&world, 2).contains("tests that failed no longer run"));
+    let pull = &world.github.pulls()[0];
+    assert!(pull.draft && pull.body.contains("Refs #7"), "{}", pull.body);
+    assert!(pull.body.contains("⚠️ tests that failed no longer run"), "{}", pull.body);
+    let result = result(&world);
+    assert_eq!(result["checks"], "failed", "{result:#}");
+}

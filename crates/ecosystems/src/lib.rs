@@ -14,6 +14,7 @@
 
 pub mod checks;
 pub mod ci;
+mod dependents;
 pub mod files;
 mod packages;
 mod read;

@@ -101,6 +101,10 @@ fn before(row: &EvidenceRow) -> &'static str {
         (Some(base), Standing::Broken) if base.failed() => {
             "it failed before your change too, but not in this way"
         }
+        (Some(base), Standing::Silenced) if base.failed() => {
+            "it failed before your change, and passes because tests that failed no longer run; repair \
+             what they test, unless they are what you were asked to remove"
+        }
         (Some(base), Standing::Improved) if base.failed() => {
             "it failed before your change too, and in more tests"
         }
@@ -113,6 +117,10 @@ fn lists_of(tests: &Comparison) -> Vec<NamedList> {
     let lists = [
         NamedList::new("Tests that passed before your change and fail now", &tests.broke),
         NamedList::new("Tests that were not there before and fail", &tests.new_failing),
+        NamedList::new(
+            "Tests that passed in one of two runs before your change and fail each time now",
+            &tests.no_longer_passing,
+        ),
         NamedList::new("Tests that failed before your change and still fail", &tests.still_failing),
         NamedList::new("Tests that failed before and no longer run", &tests.gone),
         NamedList::new("Tests that passed before and no longer run", &tests.dropped),

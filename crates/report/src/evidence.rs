@@ -24,7 +24,7 @@ const OUTPUT_BYTES: usize = 3_000;
 /// The table of checks with what stands behind it.
 pub fn evidence(evidence: &Evidence) -> String {
     if evidence.rows.is_empty() {
-        return "No checks ran: none are configured and none were found.\n".to_owned();
+        return none(evidence);
     }
     let mut out = String::from("| Command | Before | After | Duration |\n|---|---|---|---|\n");
     for row in evidence.rows.iter().take(MAX_ROWS) {
@@ -42,10 +42,7 @@ pub fn evidence(evidence: &Evidence) -> String {
     for row in evidence.rows.iter().filter(|row| row.tests.is_some()).take(MAX_LISTED) {
         tests(&mut out, row, evidence.rows.len());
     }
-    let broken = newly_failing(evidence);
-    if !broken.is_empty() {
-        let _ = writeln!(out, "\n**{} check(s) fail that did not fail before.**", broken.len());
-    }
+    broken(&mut out, evidence);
     outputs(&mut out, evidence);
     let found: Vec<&str> = evidence.rows.iter().filter_map(|row| row.found.as_deref()).collect();
     let source = match found.as_slice() {
@@ -60,10 +57,51 @@ pub fn evidence(evidence: &Evidence) -> String {
             "\nRun by Patchwright in fresh sandboxes, not by the model. Commands from: {source}."
         );
     }
+    notes(&mut out, evidence);
+    out
+}
+
+/// Why there is no table.
+fn none(evidence: &Evidence) -> String {
+    let mut out = match evidence.left_out {
+        0 if evidence.notes.is_empty() => {
+            "No checks ran: none are configured and none were found.\n".to_owned()
+        }
+        0 => "No checks ran: none are configured, and none were found that count.\n".to_owned(),
+        1 => "No checks ran: the one that was found was left out.\n".to_owned(),
+        count => format!("No checks ran: the {count} that were found were left out.\n"),
+    };
+    notes(&mut out, evidence);
+    out
+}
+
+fn notes(out: &mut String, evidence: &Evidence) {
     for note in evidence.notes.iter().take(5) {
         let _ = writeln!(out, "\n{}.", inline(&text::cut(note, MAX_NAME)));
     }
-    out
+}
+
+/// How many checks are against the change that were not, or not like this, before.
+fn broken(out: &mut String, evidence: &Evidence) {
+    let (mut anew, mut unknown, mut changed, mut flaky) = (0, 0, 0, 0);
+    for row in newly_failing(evidence) {
+        match &row.base {
+            None => unknown += 1,
+            Some(base) if base.exit_code.is_none() || base.unrunnable => unknown += 1,
+            Some(base) if base.is_flaky() => flaky += 1,
+            Some(base) if base.has_failed_once() => changed += 1,
+            Some(_) => anew += 1,
+        }
+    }
+    let rows = [
+        (anew, "check(s) fail that did not fail before"),
+        (unknown, "check(s) fail of which it is not known how they went before"),
+        (changed, "check(s) that failed before fail in another way"),
+        (flaky, "check(s) fail each time that failed once of two times before"),
+    ];
+    for (count, words) in rows.into_iter().filter(|(count, _)| *count > 0) {
+        let _ = writeln!(out, "\n**{count} {words}.**");
+    }
 }
 
 /// What became of the tests of a check: a line, and the names behind it.
@@ -114,6 +152,7 @@ pub(super) fn lists(tests: &Comparison) -> Vec<(&'static str, &Names)> {
         ("Fixed", &tests.fixed),
         ("Broke", &tests.broke),
         ("New, and fail", &tests.new_failing),
+        ("Failed once of two times before, and fail each time now", &tests.no_longer_passing),
         ("Fail as before", &tests.still_failing),
         ("Flaky: failed, and passed when run once more", &tests.flaky),
         ("Failed before, and no longer run", &tests.gone),
@@ -125,7 +164,8 @@ pub(super) fn lists(tests: &Comparison) -> Vec<(&'static str, &Names)> {
 /// What the checks printed that are against the change, those that it broke first.
 fn outputs(out: &mut String, evidence: &Evidence) {
     let broken = newly_failing(evidence);
-    let still = evidence.standing(&[Standing::StillFailing, Standing::Improved]);
+    let still =
+        evidence.standing(&[Standing::StillFailing, Standing::Improved, Standing::Silenced]);
     let shown = broken.into_iter().chain(still);
     let shown = shown.filter_map(|row| Some((row, row.head.as_ref()?)));
     for (row, run) in shown.filter(|(_, run)| !run.tail.is_empty()).take(MAX_OUTPUTS) {
@@ -155,6 +195,7 @@ pub(super) fn word(run: &CheckRun, standing: Standing) -> String {
         _ if run.timed_out => "",
         Some(0) if word == "passed" => "✅ ",
         Some(_) if word.starts_with("flaky") || word.starts_with("no test ran") => "⚠️ ",
+        Some(0) if standing == Standing::Silenced => "⚠️ ",
         _ if word.starts_with("failed") => "❌ ",
         _ => "",
     };
@@ -171,8 +212,10 @@ pub(super) fn plain_word(run: &CheckRun, standing: Standing) -> String {
         // First, because a check that was ended may have any exit code, or none.
         _ if run.timed_out => "timed out".to_owned(),
         None if run.sandbox_lost => "failed: its sandbox was lost".to_owned(),
+        None if run.duration_ms > 0 => "did not end".to_owned(),
         None => "not run".to_owned(),
         Some(0) if is_red(standing) => "failed: its tests say so, with exit code 0".to_owned(),
+        Some(0) if standing == Standing::Silenced => "tests that failed no longer run".to_owned(),
         Some(0) if standing == Standing::Unknown => "no test ran, with exit code 0".to_owned(),
         Some(0) if run.has_bad_tests() => "tests of it fail, with exit code 0".to_owned(),
         Some(0) => "passed".to_owned(),

@@ -118,7 +118,7 @@ impl Brief {
             task = format!("{}\n\n{told}", task.trim_end());
         }
         let rules = job.checkout.rules.workspace();
-        let mut brief = Brief::with(run, rules, &task, notes, &checks.commands).await?;
+        let mut brief = Brief::with(run, rules, &task, notes, &checks.told()).await?;
         let shown = job.subject.pictures(run).await?;
         brief.pictures = shown.content;
         brief.notes.extend(shown.notes);
@@ -374,7 +374,8 @@ impl Subject<'_> {
         checkout: &Checkout,
         checks: &Checks,
     ) -> Result<(String, Vec<String>)> {
-        let checks = checks.commands.as_slice();
+        let checks = checks.told();
+        let checks = checks.as_slice();
         match *self {
             Subject::Issue(issue) => issue_text(run, issue, checks),
             Subject::Triage(told) => Ok((told.text.clone(), told.notes.clone())),

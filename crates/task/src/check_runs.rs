@@ -345,6 +345,10 @@ fn describe(check: &CheckRun, side: CheckTarget<'_>) -> String {
         (_, true) => "timed out".to_owned(),
         (Some(0), _) if check.has_bad_tests() => "ended with exit code 0".to_owned(),
         (Some(0), _) => "passed".to_owned(),
+        (None, _) if check.duration_ms > 0 => match &check.note {
+            Some(note) => format!("did not end: {note}"),
+            None => "did not end".to_owned(),
+        },
         (None, _) => "could not be run".to_owned(),
         (Some(code), _) if check.unrunnable => {
             format!("could not be run here (exit code {code})")

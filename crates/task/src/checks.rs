@@ -38,7 +38,9 @@ pub struct Checks {
     /// Services can be had.
     has_services: bool,
     /// There are more, of packages; which of them count depends on what is changed.
-    waits_for_change: bool,
+    of_packages: Vec<String>,
+    /// How many were found and are not among the commands.
+    left_out: usize,
 }
 
 impl Checks {
@@ -53,17 +55,21 @@ impl Checks {
         let is_without = config.sources.contains_key("services") && config.services.is_empty();
         let has_services = config.sandbox != SandboxChoice::Local && !is_without;
         let mut plan = detect(rules, Vec::new(), has_services).await?;
-        let waits_for_change = plan.checks.len() > MANY;
-        if waits_for_change {
-            plan.checks.retain(|check| check.folder.is_empty());
+        let mut of_packages = Vec::new();
+        if plan.checks.len() + plan.left_out > MANY {
+            let (root, others): (Vec<Check>, Vec<Check>) =
+                std::mem::take(&mut plan.checks).into_iter().partition(|it| it.folder.is_empty());
+            plan.checks = root;
             plan.notes.clear();
+            plan.left_out += others.len();
+            of_packages = others.into_iter().map(|check| check.command).collect();
         }
-        Ok(Checks { has_services, waits_for_change, ..Checks::of_plan(&plan) })
+        Ok(Checks { has_services, of_packages, ..Checks::of_plan(&plan) })
     }
 
     /// The checks of a change to these paths.
     pub async fn of_change(&self, rules: &Rules, paths: Vec<String>) -> Result<Cow<'_, Checks>> {
-        if !self.waits_for_change || paths.is_empty() {
+        if self.of_packages.is_empty() || paths.is_empty() {
             return Ok(Cow::Borrowed(self));
         }
         Ok(Cow::Owned(Checks::of_plan(&detect(rules, paths, self.has_services).await?)))
@@ -84,13 +90,22 @@ impl Checks {
             notes: notes.collect(),
             services: plan.services.clone(),
             has_services: false,
-            waits_for_change: false,
+            of_packages: Vec::new(),
+            left_out: plan.left_out,
         }
     }
 
     /// There may be something to run on a change.
     pub fn is_any(&self) -> bool {
-        !self.commands.is_empty() || self.waits_for_change
+        !self.commands.is_empty() || !self.of_packages.is_empty()
+    }
+
+    /// What whoever makes the change is told to care for: where it is not known yet what that will concern, the checks of
+    /// packages as well, unless those are too many to run all of them.
+    pub fn told(&self) -> Vec<String> {
+        let all_packages = self.of_packages.len() == self.left_out;
+        let of_packages = self.of_packages.iter().filter(|_| all_packages);
+        self.commands.iter().chain(of_packages).cloned().collect()
     }
 
     /// Runs all checks in a fresh sandbox on the given tree. What failed and may be flaky is run once more,
@@ -125,11 +140,17 @@ impl Checks {
 
     /// Base and head side by side, with what is known of each check.
     pub fn evidence(&self, base: &[CheckRun], head: Vec<CheckRun>) -> Evidence {
-        let mut evidence = verify::compare(base.to_vec(), head, &self.source);
+        // Of an earlier round, which was about other packages, the base alone would be left.
+        let is_known = |run: &&CheckRun| {
+            self.commands.contains(&run.command) || head.iter().any(|it| it.command == run.command)
+        };
+        let base: Vec<CheckRun> = base.iter().filter(is_known).cloned().collect();
+        let mut evidence = verify::compare(base, head, &self.source);
         for row in &mut evidence.rows {
             row.found = self.found.get(&row.command).cloned();
         }
         evidence.notes.clone_from(&self.notes);
+        evidence.left_out = self.left_out;
         evidence
     }
 

@@ -198,7 +198,9 @@ fn conclude(
 fn unchecked(evidence: &Evidence) -> Option<String> {
     let ran = |run: &CheckRun| run.exit_code.is_some() && !run.timed_out && !run.unrunnable;
     let open = evidence.standing(&[Standing::NotRun]);
-    let row = open.iter().find(|row| row.head.is_some() && row.base.as_ref().is_some_and(ran))?;
+    // Where none ran on the change, that is another matter.
+    let is_any = evidence.rows.iter().any(|row| row.head.is_some());
+    let row = open.iter().find(|row| is_any && row.base.as_ref().is_some_and(ran))?;
     let command = patchwright_base::text::code(&row.command);
     Some(format!("{command} was run before the change, and not to its end with it"))
 }
@@ -223,7 +225,15 @@ fn red(evidence: &Evidence) -> Option<String> {
         Standing::Broken if before.is_some_and(CheckRun::passed) => {
             format!("{command} passed before the change and fails with it{tests}{more}")
         }
+        Standing::Broken if before.is_some_and(CheckRun::is_flaky) => {
+            format!(
+                "{command} fails with the change each time, and did once of two times before{tests}{more}"
+            )
+        }
         Standing::Broken => format!("{command} fails with the change{tests}{more}"),
+        Standing::Silenced => {
+            format!("{command} passes because tests that failed before no longer run{tests}{more}")
+        }
         _ => format!("{command} still fails, as it did before the change{tests}{more}"),
     })
 }
@@ -319,6 +329,20 @@ mod tests {
                 conclude(false, &worked(StopKind::Finished, "Done."), &judged, &evidence);
             assert_eq!((conclusion, reason.as_deref()), (expected, said), "{about}");
         }
+    }
+
+    #[test]
+    fn a_check_that_ran_before_and_not_with_the_change_is_missing() {
+        let other = CheckRun { command: "other".to_owned(), ..check(0) };
+        let rows = vec![
+            EvidenceRow::new(Some(other.clone()), Some(other)),
+            EvidenceRow::new(Some(check(0)), None),
+        ];
+        let evidence = Evidence { rows, ..Evidence::default() };
+        let judged = judged(Some(change(&[])), Judgement::default());
+        let worked = worked(StopKind::Finished, "Done.");
+        let (conclusion, _) = conclude(false, &worked, &judged, &evidence);
+        assert_eq!(conclusion, Conclusion::Partial);
     }
 
     #[test]

@@ -105,7 +105,7 @@ fn is_cut_off(check: &PlannedCheck, left: Duration) -> bool {
 
 /// Its exit code says nothing about the code.
 fn cut_off(check: &PlannedCheck, timeout: Duration, output: &CommandOutput) -> CheckRun {
-    let note = format!("not run to its end: only {} s were left for checks", timeout.as_secs());
+    let note = format!("stopped after {} s, all that was left for checks", timeout.as_secs());
     let tail = results::digest(&output.output, TAIL_BYTES);
     let run = CheckRun::not_run(&check.command, note);
     CheckRun { duration_ms: output.duration_ms, tail, ..run }
@@ -233,7 +233,7 @@ pub fn compare(base: Vec<CheckRun>, head: Vec<CheckRun>, source: impl Into<Strin
         rows.push(EvidenceRow::new(before, Some(run)));
     }
     rows.extend(base.into_iter().flatten().map(|run| EvidenceRow::new(Some(run), None)));
-    Evidence { rows, source: source.into(), notes: Vec::new() }
+    Evidence { rows, source: source.into(), ..Evidence::default() }
 }
 
 #[cfg(test)]

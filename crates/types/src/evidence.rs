@@ -77,6 +77,12 @@ impl CheckRun {
         self.again.as_ref().is_some_and(|again| again.is_clean())
     }
 
+    /// It failed, or a test of it did, the first time that it ran.
+    pub fn has_failed_once(&self) -> bool {
+        let has_ended = self.exit_code.is_some() && !self.unrunnable;
+        has_ended && (!self.passed() || self.has_bad_tests())
+    }
+
     /// How many tests ran to an end, as far as its runner says.
     fn tests_run(&self) -> u64 {
         self.tests.as_ref().map_or(0, |tests| tests.counts.passed + tests.counts.bad())
@@ -125,12 +131,14 @@ pub enum Standing {
     Passed,
     /// It failed, and passed when it was run once more, or only tests that come and go fail in it.
     Flaky,
-    /// It fails, or a test of it does whatever its exit code, that did not fail before; or its sandbox does not survive it any more.
+    /// It fails, or a test of it does whatever its exit code, that did not fail before, or not each time; or its sandbox does not survive it any more.
     Broken,
     /// It failed before and still does, and nothing in it got better.
     StillFailing,
     /// It failed before and still does; the change repaired tests of it and broke none.
     Improved,
+    /// It failed before and ends well now, and nothing was repaired: tests that failed are taken out or skipped.
+    Silenced,
     /// It ran on the change and says nothing: a program is missing, or it never ended, before neither; or it ended well on
     /// both sides, on the change without one of its tests.
     Unknown,
@@ -220,6 +228,15 @@ impl EvidenceRow {
             {
                 if tests.fixed.is_empty() { Standing::StillFailing } else { Standing::Improved }
             }
+            // Where as many new ones pass, it may have another name.
+            Some(tests)
+                if has_failed
+                    && tests.fixed.is_empty()
+                    && tests.gone.count > tests.new_passing.count
+                    && !tests.is_partial =>
+            {
+                Standing::Silenced
+            }
             // Nobody knows a time when they did not fail by the change.
             None if head.has_bad_tests() && head.again_is_clean() => Standing::Flaky,
             None if head.has_bad_tests() => Standing::Broken,
@@ -257,6 +274,14 @@ pub struct Evidence {
     /// Remarks about the checks as a whole, for example which were left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// How many more checks were found; the remarks say why they were not run.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Evidence {
@@ -281,14 +306,19 @@ impl Evidence {
         }
     }
 
-    /// The checks that ran on head and failed.
+    /// The checks that ran on head and failed, or would have without what was taken out of them.
     pub fn failed(&self) -> Vec<&EvidenceRow> {
-        self.standing(&[Standing::Broken, Standing::StillFailing, Standing::Improved])
+        self.standing(&[
+            Standing::Broken,
+            Standing::StillFailing,
+            Standing::Improved,
+            Standing::Silenced,
+        ])
     }
 
     /// The checks that say that the change is not what was asked for: broken by it, or not repaired.
     pub fn red(&self) -> Vec<&EvidenceRow> {
-        self.standing(&[Standing::Broken, Standing::StillFailing])
+        self.standing(&[Standing::Broken, Standing::StillFailing, Standing::Silenced])
     }
 
     /// A check that ran tests before ends well on head without any: [`EvidenceRow::lost_tests`].
@@ -342,8 +372,8 @@ impl Verdict {
     }
 }
 
-/// The checks that fail on head, in themselves or in a test, and did not fail before: what the change
-/// broke, as far as we know.
+/// The checks that fail on head, in themselves or in a test, and did not fail before, or not in this way or not each
+/// time: what the change broke, as far as we know.
 pub fn newly_failing(evidence: &Evidence) -> Vec<&EvidenceRow> {
     evidence.standing(&[Standing::Broken])
 }
@@ -488,6 +518,34 @@ mod tests {
             assert_eq!(evidence.verdict() == Verdict::Passed(1), is_passed, "{about}");
             let is_unknown = expected == Standing::Unknown;
             assert_eq!(evidence.verdict() == Verdict::None, is_unknown, "{about}");
+        }
+    }
+
+    #[test]
+    fn a_failing_test_that_is_taken_out_is_not_repaired() {
+        let base = || cargo(&[("a", false), ("b", true)]);
+        let rows = [
+            ("taken out", base(), cargo(&[("b", true)]), Standing::Silenced),
+            ("renamed", base(), cargo(&[("a2", true), ("b", true)]), Standing::Passed),
+            ("repaired", base(), cargo(&[("a", true), ("b", true)]), Standing::Passed),
+            (
+                "it passed",
+                cargo(&[("a", true), ("b", true)]),
+                cargo(&[("b", true)]),
+                Standing::Passed,
+            ),
+            (
+                "another was repaired",
+                cargo(&[("a", false), ("b", false)]),
+                cargo(&[("b", true)]),
+                Standing::Passed,
+            ),
+        ];
+        for (about, base, head, expected) in rows {
+            let row = EvidenceRow::new(Some(base), Some(head));
+            assert_eq!(row.standing(), expected, "{about}");
+            let evidence = Evidence { rows: vec![row.short()], ..Evidence::default() };
+            assert_eq!(evidence.is_red(), expected == Standing::Silenced, "{about}");
         }
     }
 

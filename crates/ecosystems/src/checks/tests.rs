@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::detect;
 use crate::results::Runner;
 
-fn tree(files: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn tree(files: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
     files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())).collect()
 }
 
-fn found(files: &[(&str, &str)], touched: &[&str]) -> Vec<String> {
+pub(super) fn found(files: &[(&str, &str)], touched: &[&str]) -> Vec<String> {
     let touched: Vec<String> = touched.iter().map(|path| (*path).to_owned()).collect();
     detect(&tree(files), &touched, true).commands()
 }
@@ -17,7 +17,7 @@ fn found(files: &[(&str, &str)], touched: &[&str]) -> Vec<String> {
 /// Files, and what is found in them.
 type Row<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
 
-const NPM: &str = r#"{"scripts": {"test": "vitest run"}}"#;
+pub(super) const NPM: &str = r#"{"scripts": {"test": "vitest run"}}"#;
 
 #[test]
 fn folders_count_as_folders() {
@@ -110,7 +110,7 @@ fn unknown_kinds_are_tested_as_ci_does() {
 }
 
 /// A workflow with one job of these steps.
-fn job(steps: &str) -> String {
+pub(super) fn job(steps: &str) -> String {
     format!("on: push\njobs:\n  test:\n    runs-on: ubuntu-latest\n    steps:\n{steps}")
 }
 

@@ -176,6 +176,7 @@ impl Reader<'_> {
         if let Some(image) = image.and_then(|image| resolve(&image, &self.known).ok()) {
             plan.image.get_or_insert(image);
         }
+        job.takes_from = self.takes_from();
         let steps = self.job.get("steps").and_then(Value::as_array);
         for step in steps.into_iter().flatten().take(MAX_STEPS) {
             if !runs(step.get("if").and_then(scalar).as_deref(), &self.known) {
@@ -186,9 +187,32 @@ impl Reader<'_> {
             }
             if let Some(command) = step.get("run").and_then(Value::as_str) {
                 job.steps.push(self.step(step, command, &environment, &trouble));
+                let left = resolve(command, &self.known).unwrap_or_default();
+                for (name, value) in shell::left_in_environment(&left) {
+                    self.known.environment.insert(name.clone(), value.clone());
+                    environment.insert(name, value);
+                }
             }
         }
         job
+    }
+
+    /// The jobs before this one, where it downloads what they have uploaded.
+    fn takes_from(&self) -> Vec<String> {
+        let steps = self.job.get("steps").and_then(Value::as_array).into_iter().flatten();
+        let mut actions = steps.filter_map(|step| step.get("uses").and_then(Value::as_str));
+        let is_download = |action: &str| action.starts_with("actions/download-artifact");
+        let needs = self.job.get("needs").filter(|_| actions.any(is_download));
+        needs.map(scalars).unwrap_or_default().into_iter().take(MAX_JOBS).collect()
+    }
+
+    /// The runner goes on after it fails: what the step says of itself, and else the job, whose other steps it ends.
+    fn may_fail(&self, step: &Value) -> bool {
+        let says = |value: &Value| {
+            let said = value.get("continue-on-error").and_then(scalar);
+            said.is_some_and(|said| runs(Some(&said), &self.known) && !said.trim().is_empty())
+        };
+        says(step) || says(self.job)
     }
 
     /// Variables that have values here; the others with the reason.
@@ -266,6 +290,7 @@ impl Reader<'_> {
         environment.retain(|_, value| value.len() < 2_000);
         let is_for = classify::is_for(&resolved);
         let (folder, command) = shell::into_folder(folder.unwrap_or_default(), resolved.trim_end());
+        let builds = classify::builds(&command);
         let shell = shell::of_workflow(shell.as_deref(), &command).unwrap_or_else(|why| {
             refuse(why);
             None
@@ -278,6 +303,8 @@ impl Reader<'_> {
             environment,
             shell,
             is_for,
+            builds,
+            may_fail: self.may_fail(step),
             unusable,
             why: Source {
                 file: self.path.to_owned(),

@@ -30,9 +30,9 @@ const OTHERS: &[&str] = &[
 const MAX_RECIPES: usize = 30;
 
 /// The lines that a step comes to, as far as they are known: those of recipes and of scripts of the tree.
-pub(crate) fn behind(files: &Files<'_>, step: &CiStep) -> String {
+pub(crate) fn behind(files: &Files<'_>, inside: &str, command: &str) -> String {
     let mut out = String::new();
-    for part in step.command.split(['\n', ';', '&', '|']) {
+    for part in command.split(['\n', ';', '&', '|']) {
         let words: Vec<&str> = part.split_whitespace().collect();
         let Some(program) = words.first() else { continue };
         let names: &[&str] = match *program {
@@ -41,15 +41,15 @@ pub(crate) fn behind(files: &Files<'_>, step: &CiStep) -> String {
             _ => &[],
         };
         let below = words.iter().position(|word| *word == "-C").and_then(|at| words.get(at + 1));
-        let folder = below.and_then(|below| resolve(&step.folder, below));
-        let folder = folder.unwrap_or_else(|| step.folder.clone());
+        let folder = below.and_then(|below| resolve(inside, below));
+        let folder = folder.unwrap_or_else(|| inside.to_owned());
         if let Some(text) = names.iter().find_map(|name| files.text(&join(&folder, name))) {
             let targets =
                 words.iter().skip(1).filter(|it| !it.starts_with('-') && !it.contains('='));
             recipes(&text, targets.copied().collect(), &mut out);
         }
         let scripts = words.iter().filter(|it| it.contains('/') || it.contains(".sh"));
-        let scripts = scripts.filter_map(|it| files.text(&resolve(&step.folder, it)?));
+        let scripts = scripts.filter_map(|it| files.text(&resolve(inside, it)?));
         scripts.for_each(|text| out.push_str(&text));
     }
     out

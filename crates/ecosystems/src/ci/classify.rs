@@ -36,7 +36,9 @@ static USES: LazyLock<Vec<(Regex, StepPurpose)>> = LazyLock::new(|| {
         (r"\b(pip3?|pipx|gem|bundle|composer|opam|cpanm|apt-get|apt|apk|dnf|yum|corepack|rustup)\s+.*\b(install|add|update|enable|fetch|component|target)\b|\b(npm|pnpm|yarn|bun)\s+(-\S+\s+)*(ci|install|i|add)\b|^\s*yarn\s*$|\byarn\s+--(frozen|immutable)", StepPurpose::Install),
         (r"\b(uv|poetry|pdm|pipenv|hatch)\s+(sync|install|pip|venv|env|lock)\b|\bcargo\s+(fetch|install)\b|\bgo\s+(mod\s+download|install|get)\b|\bdotnet\s+(restore|tool)\b|\bmix\s+(deps\.get|local)|\bpython\S*\s+-m\s+(pip|venv|ensurepip)\b|\bmake\s+(\S*deps|\S*install\S*|bootstrap|setup)\b|\bconda\s+(install|env)\b|\bgit\s+submodule\b", StepPurpose::Install),
         (r"\b(flake8|ruff|black|isort|mypy|pyright|pylint|bandit|eslint|prettier|biome|stylelint|tsc|rubocop|standardrb|phpstan|psalm|php-cs-fixer|golangci-lint|staticcheck|shellcheck|hadolint|yamllint|markdownlint|actionlint|clang-format|clang-tidy|ktlint|detekt|checkstyle|spotless\w*|pre-commit|typos|codespell|credo|dialyzer)\b|\bcargo\s+(\+\S+\s+)?(fmt|clippy|deny|audit|machete|doc)\b|\bgo\s+(vet|fmt)\b|\bgofmt\b|\bdotnet\s+format\b|\bmix\s+format\b|\b(npm|pnpm|yarn|bun)\s+(run\s+)?(lint|format|typecheck|type-check|fmt)\b|\b(make|just|task)\s+(lint|fmt|format|typecheck|style)\b", StepPurpose::Lint),
-        (r"\b(cargo|go|npm\s+run|pnpm|yarn|dotnet|mvnw?|gradlew?)\b.*\b(build|compile|package|assemble)\b|\bmake\b|\bcmake\b|\./configure\b|\bsetup\.py\s+build", StepPurpose::Build),
+        (r"\b(cargo|go|npm\b.*\brun|pnpm|yarn|bun|dotnet|mvnw?|gradlew?|mix)\b.*\b(build|compile|package|assemble)\b|\bmake\b|\bcmake\b|\./configure\b|\bsetup\.py\s+build", StepPurpose::Build),
+        (r"\b(npm|pnpm|yarn|bun)\b.*\b(codegen|generate|bundle|transpile|prepare|prepack)\b|\bprisma\s+generate\b|\b(turbo|nx|lerna|rush|vite|bazel|meson|just|task|hatch|zig|swift|stack|cabal)\b.*\b(build|compile|setup)\b|\b(tsc|webpack|rollup|esbuild|tsup|babel|swc|ninja|autoreconf|protoc)\b", StepPurpose::Build),
+        (r"(^|\s)((python\S*|node|ruby|php|perl|sh|bash)\s+|\./)\S*\b(gen|generate|codegen|build|compile|prepare)\S*\.(py|[cm]?js|ts|rb|php|pl|sh)\b", StepPurpose::Build),
     ]
     .map(|(text, is_for)| (pattern(text), is_for))
     .into()
@@ -44,23 +46,101 @@ static USES: LazyLock<Vec<(Regex, StepPurpose)>> = LazyLock::new(|| {
 
 /// What the lines of a command are for: a test counts over everything else, then what installs.
 pub(super) fn is_for(command: &str) -> StepPurpose {
-    let lines: Vec<&str> = lines(command).collect();
-    // `pip install pytest` is no test, and `echo "run the tests"` is nothing.
-    let of = |line: &str| {
-        let installs =
-            |row: &&(Regex, StepPurpose)| row.1 == StepPurpose::Install && row.0.is_match(line);
-        match USES.iter().find(installs) {
-            Some(_) if !line.contains("&&") && !line.contains(';') => StepPurpose::Install,
-            _ if line.starts_with("echo ") => StepPurpose::Other,
-            _ => USES
-                .iter()
-                .find(|(it, _)| it.is_match(line))
-                .map_or(StepPurpose::Other, |row| row.1),
-        }
-    };
-    let uses: Vec<StepPurpose> = lines.iter().map(|line| of(line)).collect();
+    let uses: Vec<StepPurpose> = lines(command).map(purpose).collect();
     let order = [StepPurpose::Test, StepPurpose::Install, StepPurpose::Lint, StepPurpose::Build];
     order.into_iter().find(|wanted| uses.contains(wanted)).unwrap_or(StepPurpose::Other)
+}
+
+/// What one line is for.
+pub(super) fn purpose(line: &str) -> StepPurpose {
+    let installs =
+        |row: &&(Regex, StepPurpose)| row.1 == StepPurpose::Install && row.0.is_match(line);
+    match USES.iter().find(installs) {
+        // `pip install pytest` is no test, and `echo "run the tests"` is nothing.
+        Some(_) if !line.contains("&&") && !line.contains(';') => StepPurpose::Install,
+        _ if line.starts_with("echo ") => StepPurpose::Other,
+        _ => {
+            let found = USES.iter().find(|(it, _)| it.is_match(line));
+            match found.map_or(StepPurpose::Other, |row| row.1) {
+                // The compiler writes what it checks, unless it is told not to.
+                StepPurpose::Lint if is_compiler(line) => StepPurpose::Build,
+                other => other,
+            }
+        }
+    }
+}
+
+fn is_compiler(line: &str) -> bool {
+    let is_tsc = line.split_whitespace().take(3).any(|word| word == "tsc");
+    is_tsc && !line.contains("--noEmit")
+}
+
+/// The parts of a command that build, before its first test, with what goes to a folder or sets a variable for them,
+/// joined with `&&`. A command that is not a plain list is taken as a whole, where it builds and does nothing else.
+pub(super) fn builds(command: &str) -> Option<String> {
+    let command = command.replace("\\\n", " ");
+    if !is_plain(&command) {
+        return (is_for(&command) == StepPurpose::Build).then(|| command.trim_end().to_owned());
+    }
+    let parts = lines(&command).flat_map(|line| line.split("&&")).map(str::trim);
+    let is_context = |part: &str| {
+        let first = part.split_whitespace().next().unwrap_or_default();
+        ["cd", "export", "set"].contains(&first) || (first == part && first.contains('='))
+    };
+    let (mut found, mut has_build) = (Vec::new(), false);
+    for part in parts {
+        match purpose(part) {
+            StepPurpose::Test => break,
+            StepPurpose::Build => has_build = true,
+            _ if is_context(part) => {}
+            _ => continue,
+        }
+        found.push(part);
+    }
+    has_build.then(|| found.join(" && "))
+}
+
+/// A command builds, and does nothing else but go to folders.
+pub(crate) fn only_builds(command: &str) -> bool {
+    let is_build = |part: &str| purpose(part) == StepPurpose::Build;
+    let command = command.replace(['(', ')'], "");
+    let mut parts = command.split("&&").map(str::trim);
+    is_plain(&command)
+        && parts.clone().any(is_build)
+        && parts.all(|part| part.starts_with("cd ") || is_build(part))
+}
+
+/// A command is a list of commands each of which has to succeed, one a line or joined with `&&`.
+pub(super) fn is_plain(command: &str) -> bool {
+    const WORDS: &[&str] = &["if", "for", "while", "until", "case", "function", "then", "do", "!"];
+    let is_list = !command.contains([';', '|', '(', ')', '{', '}', '<', '`', '\\', '\'', '"'])
+        && !command.replace("&&", "").contains('&');
+    is_list && !command.split_whitespace().any(|word| WORDS.contains(&word))
+}
+
+/// A command that installs, makes its own environment, or is about more than the tests of the code.
+pub(crate) fn needs_more(command: &str) -> bool {
+    const WORDS: &[&str] = &[
+        " install ",
+        " install\n",
+        "npm ci",
+        " sync",
+        "tox",
+        "nox",
+        "e2e",
+        "end-to-end",
+        "playwright",
+        "cypress",
+        "bench",
+        "codecov",
+        "wget ",
+        "curl ",
+        "sudo ",
+        "xvfb-run",
+        "docker",
+        "--watch",
+    ];
+    WORDS.iter().any(|word| command.contains(word)) || command.trim_end().ends_with(" install")
 }
 
 pub(super) fn unusable(command: &str) -> Option<&'static str> {
@@ -140,6 +220,37 @@ mod tests {
         ];
         for (command, expected) in rows {
             assert_eq!(is_for(command), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn what_builds_before_a_test_is_told_from_the_rest() {
+        let rows = [
+            ("npm run build", Some("npm run build")),
+            ("npm ci\nnpm run build\nnpm test", Some("npm run build")),
+            (
+                "npm ci && npm run build --if-present && npm test && npm run compile",
+                Some("npm run build --if-present"),
+            ),
+            ("cd web\nnpm i\nyarn build", Some("cd web && yarn build")),
+            ("npx tsc -p .", Some("npx tsc -p .")),
+            ("npx tsc --noEmit", None),
+            ("npm run lint\nnpm ci", None),
+            ("if [ -f x ]; then make; fi", Some("if [ -f x ]; then make; fi")),
+            ("npm ci; npm run build", None),
+            (
+                "cmake -B build \\\n  -G Ninja\ncmake --build build",
+                Some("cmake -B build    -G Ninja && cmake --build build"),
+            ),
+            ("npx prisma generate", Some("npx prisma generate")),
+            ("npm test", None),
+            ("python3 tools/gen.py", Some("python3 tools/gen.py")),
+            ("./build.sh", Some("./build.sh")),
+            ("python3 tools/report.py", None),
+            ("echo build", None),
+        ];
+        for (command, expected) in rows {
+            assert_eq!(builds(command).as_deref(), expected, "{command}");
         }
     }
 

@@ -37,6 +37,8 @@ pub(super) fn read(files: &Files<'_>, plan: &mut CiPlan) {
         commands.into_iter().map(|command| CiStep {
             // Whatever it is, it prepares the container.
             is_for: StepPurpose::Install,
+            builds: None,
+            may_fail: false,
             unusable: unusable(&command),
             folder: String::new(),
             shell: None,

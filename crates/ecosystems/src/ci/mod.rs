@@ -6,6 +6,7 @@
 
 mod actions;
 mod behind;
+mod builds;
 mod classify;
 mod container;
 mod expressions;
@@ -22,7 +23,8 @@ use crate::services::{MAX_SERVICES, Service};
 use crate::setup::{Note, Source, Version};
 
 pub(crate) use behind::{behind, is_about_tests};
-pub(crate) use classify::{is_system_only, system_packages};
+pub(crate) use builds::{Build, before};
+pub(crate) use classify::{is_system_only, needs_more, only_builds, system_packages};
 pub use tasks::{Target, targets};
 
 /// Most workflow files, jobs of one file and steps of one job that are read.
@@ -55,6 +57,12 @@ pub struct CiStep {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shell: Option<String>,
     pub is_for: StepPurpose,
+    /// What of it builds, joined with `&&` where it does more than that. Nothing that comes after a test in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub builds: Option<String>,
+    /// CI goes on when it fails (`continue-on-error`, `allow_failure`), so it decides about nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_fail: bool,
     /// Why it cannot be used here: `uses a secret`, `publishes`, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unusable: Option<String>,
@@ -64,14 +72,15 @@ pub struct CiStep {
 impl CiStep {
     /// The command with its variables set in front, for `sh -c`.
     pub fn with_environment(&self) -> String {
-        let mut out = String::new();
-        for (name, value) in &self.environment {
-            out.push_str(&format!("export {name}={}\n", quote(value)));
-        }
         match (&self.shell, self.command.trim_end()) {
-            (Some(shell), command) => out + shell + " -c " + &quote(command),
-            (None, command) => out + command,
+            (Some(shell), command) => self.exports() + shell + " -c " + &quote(command),
+            (None, command) => self.exports() + command,
         }
+    }
+
+    fn exports(&self) -> String {
+        let one = |(name, value): (&String, &String)| format!("export {name}={}\n", quote(value));
+        self.environment.iter().map(one).collect()
     }
 }
 
@@ -86,6 +95,9 @@ pub struct Job {
     /// Why one of its services cannot be had here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacks_service: Option<String>,
+    /// The jobs of the same file whose files it takes over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub takes_from: Vec<String>,
     /// From `copilot-setup-steps.yml`.
     pub is_for_agents: bool,
     /// From `devcontainer.json`.
@@ -97,7 +109,8 @@ impl Job {
     pub fn tests(&self) -> impl Iterator<Item = &CiStep> {
         let has_all = self.lacks_service.is_none();
         self.steps.iter().filter(move |step| {
-            step.is_for == StepPurpose::Test && step.unusable.is_none() && has_all
+            let is_test = step.is_for == StepPurpose::Test && !step.may_fail;
+            is_test && step.unusable.is_none() && has_all
         })
     }
 

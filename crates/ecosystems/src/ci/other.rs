@@ -66,6 +66,9 @@ pub(super) fn gitlab(files: &Files<'_>, plan: &mut CiPlan) {
         environment.extend(variables(job.get("variables")));
         let commands = before.into_iter().chain(of(job, "script"));
         let mut read = simple((PATH, &text, name), commands, &environment, shell::of_gitlab);
+        // A list of exit codes is about some failures only.
+        let may_fail = job.get("allow_failure") == Some(&Value::Bool(true));
+        read.steps.iter_mut().for_each(|step| step.may_fail = may_fail);
         for service in services.into_iter().flatten().take(20) {
             let image = scalar(service.get("name").unwrap_or(service)).unwrap_or_default();
             read.add_service(&image, of_gitlab(service, &environment));
@@ -142,6 +145,8 @@ fn simple(
         }
         CiStep {
             is_for,
+            builds: classify::builds(&whole),
+            may_fail: false,
             unusable: unusable.or(is_lost).map(str::to_owned),
             folder,
             shell: shell(&whole),

@@ -123,6 +123,22 @@ impl Session {
     }
 }
 
+/// The variables that a step of a workflow leaves to those after it: `echo NAME=value >> $GITHUB_ENV`, with plain values.
+pub(super) fn left_in_environment(command: &str) -> Vec<(String, String)> {
+    let left = command.lines().take(100).filter_map(|line| {
+        let (echo, target) = line.trim().strip_prefix("echo ")?.split_once(">>")?;
+        let target = target.trim().trim_matches('"');
+        let is_environment = ["$GITHUB_ENV", "${GITHUB_ENV}"].contains(&target);
+        let (name, value) = echo.trim().trim_matches(['"', '\'']).split_once('=')?;
+        let is_name = !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            && !name.starts_with(|c: char| c.is_ascii_digit());
+        let is_plain = value.len() < 2_000 && !value.contains(['$', '`', '"', '\'', '\\']);
+        (is_environment && is_name && is_plain).then(|| (name.to_owned(), value.to_owned()))
+    });
+    left.collect()
+}
+
 /// `export NAME=value` or `NAME=value` alone, without a command in it.
 fn is_variable(part: &str) -> bool {
     let (assigned, may_be_many) = match part.strip_prefix("export ") {
@@ -186,6 +202,21 @@ mod tests {
         ] {
             session.follow(item);
             assert_eq!(session.folder.as_deref(), expected, "{item}");
+        }
+    }
+
+    #[test]
+    fn what_a_step_leaves_in_the_environment_is_known_where_it_is_plain() {
+        let rows = [
+            ("echo MODE=ci >> $GITHUB_ENV", Some(("MODE", "ci"))),
+            ("echo \"A_B=x y\" >> \"$GITHUB_ENV\"", Some(("A_B", "x y"))),
+            ("echo \"A=$(date)\" >> $GITHUB_ENV", None),
+            ("echo A=1 >> $GITHUB_OUTPUT", None),
+            ("echo A=1 > log", None),
+        ];
+        for (command, expected) in rows {
+            let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            assert_eq!(left_in_environment(command), Vec::from_iter(expected), "{command}");
         }
     }
 

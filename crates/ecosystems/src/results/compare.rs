@@ -38,7 +38,7 @@ impl Names {
 pub struct Comparison {
     /// Bad on the base, and passes on the head.
     pub fixed: Names,
-    /// Passed on the base, in one of its runs at least, and is bad on the head in all of its runs.
+    /// Passed on the base, and is bad on the head in all of its runs.
     pub broke: Names,
     /// Bad on both sides.
     pub still_failing: Names,
@@ -46,6 +46,9 @@ pub struct Comparison {
     pub new_failing: Names,
     /// Passes on the head, and not there on the base.
     pub new_passing: Names,
+    /// Bad in one of the base's two runs, and bad on the head in all of its runs.
+    #[serde(default)]
+    pub no_longer_passing: Names,
     /// Bad in one of two runs of the same side, and not in all of the head. Not in any other list.
     pub flaky: Names,
     /// Was bad on the base; on the head it was taken out, is skipped, or the run broke off before it.
@@ -80,6 +83,11 @@ impl Comparison {
         let optional = [
             (self.still_failing.count, verb(self.still_failing.count), "as before"),
             (self.new_failing.count, "new", verb(self.new_failing.count)),
+            (
+                self.no_longer_passing.count,
+                "that came and went",
+                verb(self.no_longer_passing.count),
+            ),
             (self.flaky.count, "flaky", ""),
             (self.gone.count, "no longer", run(self.gone.count)),
             (self.dropped.count, "that passed no longer", run(self.dropped.count)),
@@ -92,19 +100,30 @@ impl Comparison {
     }
 
     /// All lists, in the order of the fields.
-    pub fn lists_mut(&mut self) -> [&mut Names; 8] {
+    pub fn lists_mut(&mut self) -> [&mut Names; 9] {
         let Comparison {
             fixed,
             broke,
             still_failing,
             new_failing,
             new_passing,
+            no_longer_passing,
             flaky,
             gone,
             dropped,
             is_partial: _,
         } = self;
-        [fixed, broke, still_failing, new_failing, new_passing, flaky, gone, dropped]
+        [
+            fixed,
+            broke,
+            still_failing,
+            new_failing,
+            new_passing,
+            no_longer_passing,
+            flaky,
+            gone,
+            dropped,
+        ]
     }
 
     /// Adds what another check found.
@@ -116,9 +135,10 @@ impl Comparison {
         self.is_partial |= other.is_partial;
     }
 
-    /// The change made something fail that did not fail before.
+    /// Something fails that did not fail before, or did not fail each time.
     pub fn is_worse(&self) -> bool {
-        !self.broke.is_empty() || !self.new_failing.is_empty()
+        let worse = [&self.broke, &self.new_failing, &self.no_longer_passing];
+        worse.iter().any(|list| !list.is_empty())
     }
 }
 
@@ -134,21 +154,23 @@ pub fn compare(base: &[TestResults], head: &[TestResults]) -> Comparison {
         before.tests.keys().chain(after.tests.keys()).map(String::as_str).collect();
     names.sort_unstable();
     names.dedup();
+    let is_fewer = has_fewer(before, after);
     for name in names {
-        let (mut on_base, on_head) = (state(before, name), state(after, name));
+        let (on_base, on_head) = (state(before, name), state(after, name));
         let is_flaky = |runs: &[TestResults]| {
             let again = runs.get(1).map(|run| state(run, name));
             state(&runs[0], name) == State::Bad && again == Some(State::Passed)
         };
-        // A test that passed once before and never does on the head is no accident until that is shown.
-        if is_flaky(base) && on_head == State::Bad && !is_flaky(head) {
-            on_base = State::Passed;
-        } else if is_flaky(base) || is_flaky(head) {
-            found.flaky.push(name);
-            continue;
-        }
         match (on_base, on_head) {
+            // A test that passed once before and never does on the head is no accident until that is shown.
+            (_, State::Bad) if is_flaky(base) && !is_flaky(head) => {
+                found.no_longer_passing.push(name);
+            }
+            _ if is_flaky(base) || is_flaky(head) => found.flaky.push(name),
             (State::Bad, State::Bad) => found.still_failing.push(name),
+            (State::Bad, State::Passed) if is_fewer && !after.tests.contains_key(name) => {
+                found.gone.push(name);
+            }
             (State::Bad, State::Passed) => found.fixed.push(name),
             (State::Bad, State::Absent) if runs_in_parts(after, name) => found.fixed.push(name),
             (State::Bad, State::Skipped | State::Absent | State::Unknown) => found.gone.push(name),
@@ -160,6 +182,14 @@ pub fn compare(base: &[TestResults], head: &[TestResults]) -> Comparison {
         }
     }
     found
+}
+
+/// Of a runner that does not name what passes: it runs fewer tests than before, and no more of them pass. Those that
+/// failed and are not named any more were taken out or skipped, as far as its numbers say.
+fn has_fewer(before: &TestResults, after: &TestResults) -> bool {
+    let (before, after, names_all) = (before.counts, after.counts, after.names_all());
+    let is_less = after.skipped > before.skipped || after.all() < before.all();
+    !names_all && is_less && after.passed <= before.passed
 }
 
 /// What a side says of a test. A runner that names only failures, and came to its end, says of all others

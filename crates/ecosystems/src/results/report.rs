@@ -1,6 +1,7 @@
 //! A command that writes a `JUnit` file too, outside of the tree.
 
 use super::{Runner, regex};
+use crate::ci;
 
 /// Where a command will leave a `JUnit` file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,16 +37,25 @@ pub fn runner_of(command: &str) -> Option<Runner> {
 }
 
 /// Makes a check command write a `JUnit` file at `/tmp/{name}.xml` as well, where its runner can by an
-/// argument and the output for people stays. `None` for other runners, for commands of several parts, and
-/// where the command names a report already. `name` is letters, digits and hyphens.
+/// argument and the output for people stays. `None` for other runners, for commands of several parts that do more than
+/// build or go to a folder first, and where the command names a report already. `name` is letters, digits and hyphens.
 pub fn command_with_report(command: &str, name: &str) -> Option<Report> {
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-    let is_one =
-        !command.contains(['|', '&', ';', '>', '<', '\n', '`', '#']) && !command.contains("$(");
+    let (before, command) = match command.rsplit_once(" && ") {
+        Some((before, last)) if ci::only_builds(before) => (format!("{before} && "), last),
+        _ => (String::new(), command),
+    };
+    let is_one = !command.contains(['|', '&', ';', '>', '<', '\n', '`', '#', ')'])
+        && !command.contains("$(");
     if !is_name || !is_one || has_report(command) {
         return None;
     }
     let path = format!("/tmp/{name}.xml");
+    let made = with_argument(command, path)?;
+    Some(Report { command: format!("{before}{}", made.command), ..made })
+}
+
+fn with_argument(command: &str, path: String) -> Option<Report> {
     let argument = match runner_of(command)? {
         Runner::Pytest => format!("--junitxml={path}"),
         Runner::Vitest => format!("--reporter=default --reporter=junit --outputFile.junit={path}"),

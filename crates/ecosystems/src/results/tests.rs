@@ -130,7 +130,7 @@ fn patterns_are_all_valid() {
 
 #[test]
 fn commands_name_their_runner_and_can_write_reports() {
-    let rows: [(&str, Option<Runner>, Option<&str>); 14] = [
+    let rows: [(&str, Option<Runner>, Option<&str>); 16] = [
         (
             "python -m pytest -q",
             Some(Runner::Pytest),
@@ -144,6 +144,14 @@ fn commands_name_their_runner_and_can_write_reports() {
         ("pytest --junitxml=out.xml", Some(Runner::Pytest), None),
         ("pytest -- x", Some(Runner::Pytest), None),
         ("cd a && pytest", Some(Runner::Pytest), None),
+        ("pytest a && pytest b", Some(Runner::Pytest), None),
+        (
+            "npm run build && cd a && npm run build && npx vitest run",
+            Some(Runner::Vitest),
+            Some(
+                "npm run build && cd a && npm run build && npx vitest run --reporter=default --reporter=junit --outputFile.junit=/tmp/r1.xml",
+            ),
+        ),
         ("python3 -m unittest discover", Some(Runner::Unittest), None),
         ("cargo test --workspace", Some(Runner::CargoTest), None),
         ("cargo nextest run", Some(Runner::Nextest), None),
@@ -246,6 +254,10 @@ fn runners_that_name_only_failures_are_compared_by_their_end() {
     let head = results(true, 11, &[("b", Failed), ("c", Failed)]);
     let found = compare(std::slice::from_ref(&base), &[head]);
     assert_eq!(found.line(), "fixed 1 · broke 1 · 1 fails as before");
+    // No more tests pass than before, and fewer run: what failed was taken out.
+    let head = results(true, 10, &[]);
+    let found = compare(std::slice::from_ref(&base), &[head]);
+    assert_eq!(found.line(), "fixed 0 · broke 0 · 2 no longer run");
     // A run that broke off says nothing about the rest.
     let head = results(false, 3, &[("b", Failed)]);
     let found = compare(&[base], &[head]);

@@ -163,12 +163,16 @@ fn counts(evidence: &Evidence) -> Counts {
 
 fn of_row(row: &EvidenceRow) -> Counts {
     let standing = row.standing();
-    let fails = matches!(standing, Standing::Broken | Standing::StillFailing | Standing::Improved);
+    let fails = matches!(
+        standing,
+        Standing::Broken | Standing::StillFailing | Standing::Improved | Standing::Silenced
+    );
     let was_red = row.base.as_ref().is_some_and(patchwright_types::evidence::CheckRun::failed);
-    let by_name = row.tests.as_ref().map(|tests| Counts {
-        fixed: tests.fixed.count,
-        broke: tests.broke.count + tests.new_failing.count,
-        failing: tests.broke.count + tests.new_failing.count + tests.still_failing.count,
+    let by_name = row.tests.as_ref().map(|tests| {
+        let broke = [&tests.broke, &tests.new_failing, &tests.no_longer_passing];
+        let broke = broke.iter().map(|list| list.count).sum();
+        let failing = broke + tests.still_failing.count;
+        Counts { fixed: tests.fixed.count, broke, failing }
     });
     let whole = Counts {
         fixed: usize::from(was_red && standing == Standing::Passed),

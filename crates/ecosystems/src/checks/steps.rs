@@ -1,0 +1,128 @@
+//! The test steps of CI as checks: which of them are taken for a kind of project, and what is built before them.
+
+use super::kinds::{KINDS, Kind};
+use super::{Check, CheckOrigin, CheckPlan, check};
+use crate::ci::{self, CiPlan, CiStep, Job, StepPurpose};
+use crate::files::Files;
+use crate::setup::{Note, Source};
+
+/// Most commands of CI for one kind in one folder.
+pub(super) const MAX_OF_CI: usize = 2;
+
+/// CI's commands for a kind in a folder, or else the one by convention.
+pub(super) fn of_kind(
+    files: &Files<'_>,
+    ci: &CiPlan,
+    (kind, folder, command): (&Kind, &str, &str),
+    plan: &mut CheckPlan,
+) {
+    let is_about = |step: &CiStep| step.folder == folder && words_of(&step.command, kind.programs);
+    let mut found: Vec<(&Job, &CiStep)> = Vec::new();
+    for (job, step) in usable(ci).filter(|(_, step)| is_about(step)) {
+        let is_enough =
+            found.len() == MAX_OF_CI || (!found.is_empty() && needs_services(job, plan));
+        if !is_enough && !found.iter().any(|(_, known)| known.command == step.command) {
+            found.push((job, step));
+            plan.take_services(job);
+        }
+    }
+    // What builds another kind of project may need programs that are not here.
+    let is_for_it = |command: &str| {
+        words_of(command, kind.programs) || !KINDS.iter().any(|it| words_of(command, it.programs))
+    };
+    if !found.is_empty() {
+        let made = found.into_iter().map(|found| of_step(files, ci, found, &is_for_it));
+        plan.checks.extend(made);
+        return;
+    }
+    if let Some(step) = may_fail(ci, kind, folder) {
+        plan.notes.push(decides_nothing(step));
+        return;
+    }
+    let builds = built_for(ci, kind, folder)
+        .map(|steps| ci::before(files, ci, steps, command, &is_for_it))
+        .unwrap_or_default();
+    let why = Source { file: kind.manifest.to_owned(), line: None, rule: kind.name.to_owned() };
+    plan.checks.push(check((command, &builds), folder, CheckOrigin::Convention, why));
+}
+
+/// Says that a step is no check.
+pub(super) fn decides_nothing(step: &CiStep) -> Note {
+    let text = format!("`{}` may fail there, so it is no check here", step.command.trim_end());
+    Note { file: step.why.file.clone(), text }
+}
+
+/// The check that a step of CI is, with what is built before it.
+pub(super) fn of_step(
+    files: &Files<'_>,
+    ci: &CiPlan,
+    (job, step): (&Job, &CiStep),
+    is_for_it: &dyn Fn(&str) -> bool,
+) -> Check {
+    let at = job.steps.iter().position(|other| other == step);
+    let steps = at.and_then(|at| job.steps.get(..at)).unwrap_or_default();
+    let builds = ci::before(files, ci, (job, steps), &step.command, is_for_it);
+    let command = step.with_environment();
+    check((&command, &builds), &step.folder, CheckOrigin::Ci, step.why.clone())
+}
+
+/// The test steps of CI for a kind in a folder, whether they can run here or not.
+fn tests_of<'a>(job: &'a Job, kind: &Kind, folder: &str) -> Vec<(usize, &'a CiStep)> {
+    let is_about = |step: &CiStep| {
+        step.is_for == StepPurpose::Test
+            && step.folder == folder
+            && words_of(&step.command, kind.programs)
+    };
+    let is_ci = !job.is_for_agents && !job.is_container;
+    job.steps.iter().enumerate().filter(|(_, step)| is_ci && is_about(step)).collect()
+}
+
+/// A test step of CI for a kind in a folder that may fail, where all that CI has for it may, and that runs what the
+/// convention would run.
+fn may_fail<'a>(ci: &'a CiPlan, kind: &Kind, folder: &str) -> Option<&'a CiStep> {
+    const WHOLE: &[&str] =
+        &["test", "tests", "run", "t", "exec", "discover", "verify", "check", "./..."];
+    let is_whole = |step: &&CiStep| {
+        let mut words = step.command.split_whitespace().filter(|it| !it.starts_with('-'));
+        words.all(|word| WHOLE.contains(&word) || kind.programs.contains(&word))
+    };
+    let tests = ci.jobs.iter().flat_map(|job| tests_of(job, kind, folder));
+    let steps: Vec<&CiStep> = tests.map(|(_, step)| step).collect();
+    let is_optional = steps.iter().all(|step| step.may_fail);
+    steps.into_iter().find(is_whole).filter(|_| is_optional)
+}
+
+/// The job that tests a kind of project in a folder, or else at the root, by a command that cannot be taken: with its
+/// steps up to that one.
+fn built_for<'a>(ci: &'a CiPlan, kind: &Kind, folder: &str) -> Option<(&'a Job, &'a [CiStep])> {
+    let of = |inside: &str| {
+        ci.jobs.iter().find_map(|job| {
+            let (at, _) = *tests_of(job, kind, inside).first()?;
+            Some((job, job.steps.get(..=at)?))
+        })
+    };
+    of(folder).or_else(|| of(""))
+}
+
+/// The test steps of CI that can run here, with their jobs; those of jobs without services come first.
+pub(super) fn usable(ci: &CiPlan) -> impl Iterator<Item = (&Job, &CiStep)> {
+    let (with, without): (Vec<&Job>, Vec<&Job>) = ci
+        .jobs
+        .iter()
+        .filter(|job| !job.is_for_agents && !job.is_container)
+        .partition(|job| !job.services.is_empty());
+    let steps = without.into_iter().chain(with);
+    let steps = steps.flat_map(|job| job.tests().map(move |step| (job, step)));
+    steps.filter(|(_, step)| !ci::needs_more(&step.command) && step.command.len() < 2_000)
+}
+
+/// The job needs services that the checks so far do not.
+pub(super) fn needs_services(job: &Job, plan: &CheckPlan) -> bool {
+    job.services.keys().any(|name| !plan.services.contains_key(name))
+}
+
+/// A command starts one of these programs, as a word of its own.
+pub(super) fn words_of(command: &str, programs: &[&str]) -> bool {
+    let is_end = |c: char| c.is_whitespace() || "'\";&|()".contains(c);
+    command.split(is_end).any(|word| programs.contains(&word))
+}

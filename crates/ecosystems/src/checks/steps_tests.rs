@@ -1,0 +1,164 @@
+//! What CI's steps come to as checks, and which checks a change concerns, in trees in memory.
+
+use std::collections::BTreeMap;
+
+use super::detect;
+use super::tests::{NPM, found, job, tree};
+
+#[test]
+fn what_ci_builds_is_part_of_the_check() {
+    let starter =
+        "      - run: npm ci\n      - run: npm run build --if-present\n      - run: npm test\n";
+    let rows = [
+        (starter, "npm run build --if-present && npm test"),
+        (
+            "      - run: npm run build\n        env: { MODE: ci }\n      - run: npm test\n",
+            "( export MODE=ci\nnpm run build\n) && npm test",
+        ),
+        (
+            "      - run: npm run build\n        working-directory: lib\n      - run: npm test\n",
+            "(cd lib && npm run build) && npm test",
+        ),
+        (
+            "      - run: npm run build\n        continue-on-error: true\n      - run: npm test\n",
+            "( { npm run build\n} || true\n) && npm test",
+        ),
+        (
+            "      - run: npm run build && npm run lint\n      - run: npm test\n",
+            "npm run build && npm test",
+        ),
+        // These are for others.
+        ("      - run: npm run build:docs\n      - run: npm test\n", "npm test"),
+        (
+            "      - run: npm run build\n        env: { T: '${{ secrets.T }}' }\n      - run: npm test\n",
+            "npm test",
+        ),
+        ("      - run: npm run build:image\n      - run: npm test\n", "npm test"),
+        ("      - run: npm run build-all && npm publish\n      - run: npm test\n", "npm test"),
+        (
+            "      - run: npm run start\n      - run: npm test\n      - run: npm run build\n",
+            "npm test",
+        ),
+        ("      - run: make dev\n      - run: npm test\n", "npm test"),
+        (
+            "      - run: make -j4 build-ext\n      - run: npm test\n",
+            "make -j4 build-ext && npm test",
+        ),
+        ("      - run: cargo build --release\n      - run: npm test\n", "npm test"),
+        ("      - run: npm run build:all\n      - run: npm test\n", "npm test"),
+    ];
+    let package = r#"{"scripts": {"test": "x", "build:all": "docker build ."}}"#;
+    for (steps, expected) in rows {
+        let workflow = job(steps);
+        let files = [(".github/workflows/ci.yml", workflow.as_str()), ("package.json", package)];
+        assert_eq!(found(&files, &[]), [expected], "{steps}");
+    }
+    // By a job whose files it takes over.
+    let jobs = "on: push\njobs:\n  build:\n    steps:\n      - run: npm run build\n  test:\n    needs: build\n    steps:\n      - uses: actions/download-artifact@v4\n      - run: npm test\n";
+    let files = [(".github/workflows/ci.yml", jobs), ("package.json", package)];
+    assert_eq!(found(&files, &[]), ["npm run build && npm test"]);
+    // In a folder, by a convention, and where no kind is known.
+    let workflow =
+        job("      - run: yarn build && yarn test:e2e\n        working-directory: web\n");
+    let files = [
+        (".github/workflows/ci.yml", workflow.as_str()),
+        ("web/package.json", package),
+        ("web/yarn.lock", ""),
+    ];
+    assert_eq!(found(&files, &[]), ["cd web && yarn build && yarn test"]);
+    let workflow = job(
+        "      - run: cmake -B build\n      - run: cmake --build build\n      - run: ctest --test-dir build\n",
+    );
+    let files = [(".github/workflows/ci.yml", workflow.as_str()), ("CMakeLists.txt", "")];
+    let expected = "cmake -B build && cmake --build build && ctest --test-dir build";
+    assert_eq!(found(&files, &[]), [expected]);
+}
+
+#[test]
+fn what_a_test_command_builds_by_itself_is_not_built_before_it() {
+    let rows = [
+        ("go.mod", "go build -v ./...", "go test -v ./...", "go test -v ./..."),
+        (
+            "go.mod",
+            "go build -o bin/x ./cmd",
+            "go test ./...",
+            "go build -o bin/x ./cmd && go test ./...",
+        ),
+        ("Cargo.toml", "cargo build --verbose", "cargo test --verbose", "cargo test --verbose"),
+        (
+            "a.csproj",
+            "dotnet build",
+            "dotnet test --no-build",
+            "dotnet build && dotnet test --no-build",
+        ),
+    ];
+    for (manifest, build, test, expected) in rows {
+        let workflow = job(&format!("      - run: {build}\n      - run: {test}\n"));
+        let files = [(".github/workflows/ci.yml", workflow.as_str()), (manifest, "")];
+        assert_eq!(found(&files, &[]), [expected], "{build}");
+    }
+}
+
+#[test]
+fn what_may_fail_is_no_check() {
+    let optional = "        continue-on-error: true\n";
+    let rows = [
+        (format!("      - run: npm test\n{optional}"), &[][..]),
+        (
+            format!("      - run: npm test\n{optional}      - run: npm run test:unit\n"),
+            &["npm run test:unit"],
+        ),
+        // Not all that the convention runs.
+        (format!("      - run: npm run test:next\n{optional}"), &["npm test"]),
+        (
+            "      - run: npm test\n        continue-on-error: ${{ matrix.next }}\n".to_owned(),
+            &["npm test"],
+        ),
+        ("      - run: npm test\n    continue-on-error: true\n".to_owned(), &[]),
+    ];
+    for (steps, expected) in rows {
+        let workflow = job(&steps);
+        let files = [(".github/workflows/ci.yml", workflow.as_str()), ("package.json", NPM)];
+        let plan = detect(&tree(&files), &[], true);
+        assert_eq!(plan.commands(), expected, "{steps}");
+        assert_eq!(plan.notes.len(), usize::from(expected.is_empty()), "{steps}");
+    }
+    let gitlab = "test:\n  allow_failure: true\n  script: [make test]\n";
+    let files = [(".gitlab-ci.yml", gitlab), ("Makefile", "test:\n\ttrue\n")];
+    assert_eq!(found(&files, &[]), [""; 0]);
+}
+
+#[test]
+fn of_many_packages_those_are_tested_that_a_change_concerns() {
+    let manifest = |name: &str, uses: &str| {
+        format!(
+            r#"{{"name": "{name}", "dependencies": {{"{uses}": "*"}}, "scripts": {{"test": "x"}}}}"#
+        )
+    };
+    let mut files: BTreeMap<String, String> = (0..6)
+        .map(|n| (format!("p/{n}/package.json"), manifest(&format!("p{n}"), "other")))
+        .collect();
+    files.insert("p/lib/package.json".to_owned(), r#"{"name": "lib"}"#.to_owned());
+    files.insert("p/1/package.json".to_owned(), manifest("p1", "lib"));
+    files.insert("p/2/package.json".to_owned(), manifest("p2", "p1"));
+    let found = |files: &BTreeMap<String, String>, path: &str| {
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(it, text)| (it.as_str(), text.as_str())).collect();
+        detect(&tree(&files), &[path.to_owned()], true)
+    };
+    let of = |names: &[&str]| -> Vec<String> {
+        names.iter().map(|name| format!("cd p/{name} && npm test")).collect()
+    };
+    // Of a package without a check, those that use it.
+    assert_eq!(found(&files, "p/lib/a.js").commands(), of(&["1", "2"]));
+    assert_eq!(found(&files, "p/2/a.js").commands(), of(&["2"]));
+    let all = found(&files, "tsconfig.base.json");
+    assert_eq!((all.commands().len(), all.left_out), (6, 0));
+    let none = found(&files, ".github/ISSUE_TEMPLATE/bug.yml");
+    assert_eq!((none.commands().len(), none.left_out), (0, 6));
+    // A root that is a package is tested with each of them, and its files are its own.
+    files.insert("go.mod".to_owned(), "module x\n".to_owned());
+    let root = found(&files, "main.go");
+    assert_eq!((root.commands(), root.left_out), (vec!["go test ./...".to_owned()], 6));
+    assert_eq!(found(&files, "p/2/a.js").commands()[0], "go test ./...");
+}
