@@ -3,11 +3,14 @@
 
 mod at_once;
 mod bounds;
+mod carried;
 mod endings;
 mod handed;
+mod hidden_text;
 mod memory;
 mod running;
 mod standing;
+mod suggested;
 mod unfinished;
 mod volume;
 
@@ -76,6 +79,16 @@ fn sticky(world: &TestWorld) -> String {
         .collect();
     assert_eq!(ours.len(), 1, "one sticky comment");
     ours[0].body.clone()
+}
+
+/// `result.json` of the newest run. The clock stands still here, so ids do not tell which that is.
+fn newest_result(world: &TestWorld) -> Value {
+    let written = |run: &std::path::PathBuf| {
+        let file = fs_err::metadata(run.join("result.json")).ok()?;
+        Some(file.modified().unwrap())
+    };
+    let run = world.runs().into_iter().max_by_key(written).unwrap();
+    serde_json::from_str(&fs_err::read_to_string(run.join("result.json")).unwrap()).unwrap()
 }
 
 /// The rows of the sticky comment's table: what became of which finding.

@@ -11,6 +11,7 @@ use patchwright_report::{MAX_BODY, annotations, findings, job_summary, outputs, 
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::{Category, Finding, Priority, Verdict};
 use patchwright_review::incremental::{CodeLocation, FindingState, KnownFinding, Memory};
+use patchwright_review::suggested::{KnownSuggestion, LinesDigest};
 use patchwright_review::unread::{FileMarks, UnreadFiles, UnreadPaths};
 use patchwright_types::evidence::{CheckRun, Evidence, EvidenceRow};
 use patchwright_types::outcome::{Conclusion, Provenance, Spending};
@@ -61,6 +62,8 @@ fn known(anchored: &Anchored, fate: FindingState) -> KnownFinding {
         code: CodeLocation::InHead,
         nth: 0,
         old_threads: 0,
+        times: 0,
+        suggestion: None,
     }
 }
 
@@ -549,6 +552,14 @@ fn a_memory_keeps_for_each_finding_its_commit_and_where_its_code_is_looked_for()
         code: *code,
         nth: *nth,
         old_threads: *nth,
+        times: if *nth > 1 { *nth } else { 0 },
+        suggestion: (at > 2).then(|| KnownSuggestion {
+            lines: LinesDigest { count: *nth, digest: "0123456789abcdef".to_owned() },
+            original: LinesDigest { count: 3, digest: "fedcba9876543210".to_owned() },
+            times: *nth,
+            elsewhere: 1,
+            is_taken: *nth > 1,
+        }),
         ..known(&found(at, Priority::P2, "A title"), FindingState::Still)
     };
     let memory = Memory {
@@ -896,6 +907,8 @@ fn the_check_has_annotations_on_the_new_side() {
         ("2 findings at P1 or above", HEAD)
     );
     expect![[r#"
+        1 changed file has no text to read (binary or submodule): `logo.png`.
+
         `cargo test` passes on the base and fails here.
 
         Open findings: 2 × P1, 1 × P2.

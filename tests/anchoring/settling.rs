@@ -25,7 +25,8 @@ fn settle(
     head: &str,
     reread: &dyn Fn(&str) -> bool,
 ) -> SettledFindings {
-    let now = CurrentPullRequest { head, reread, times: &|_| Some(0), renamed: &BTreeMap::new() };
+    let renamed = BTreeMap::new();
+    let now = CurrentPullRequest { head, reread, ..reviewed(&|_| Some(0), &renamed) };
     incremental::settle(memory, seen, found, &now)
 }
 
@@ -47,8 +48,24 @@ fn standing_with(
 ) -> SettledFindings {
     // A finding is new at the commit that it was found at, and only there.
     let head = if memory.findings.is_empty() { "2222" } else { "3333" };
-    let now = CurrentPullRequest { head, reread: &|_| true, times, renamed: &BTreeMap::new() };
+    let renamed = BTreeMap::new();
+    let now = CurrentPullRequest { head, ..reviewed(times, &renamed) };
     incremental::settle(memory, seen, found, &now)
+}
+
+/// A pull request whose files were all read, and in which nothing was suggested.
+fn reviewed<'a>(
+    times: &'a dyn Fn(&KnownFinding) -> Option<usize>,
+    renamed: &'a BTreeMap<String, String>,
+) -> CurrentPullRequest<'a> {
+    CurrentPullRequest {
+        head: "2222",
+        reread: &|_| true,
+        times,
+        suggest: &|_| None,
+        suggested: &|_| None,
+        renamed,
+    }
 }
 
 /// One finding for each line of code, placed on a file that consists of them.
@@ -115,7 +132,7 @@ fn all_posted(memory: &Memory) -> FindingThreads {
 }
 
 fn thread(known: &KnownFinding, verdict: ThreadVerdict) -> FindingThread {
-    FindingThread { fingerprint: known.fingerprint.clone(), verdict }
+    FindingThread { fingerprint: known.fingerprint.clone(), verdict, outdated: false }
 }
 
 #[test]
@@ -352,6 +369,8 @@ fn memory_is_bounded_and_the_oldest_fixed_go_first() {
         code: CodeLocation::InHead,
         nth: 0,
         old_threads: 0,
+        times: 0,
+        suggestion: None,
     };
     let mut findings: Vec<KnownFinding> =
         (0..300).map(|at| known(at, FindingState::Still)).collect();
@@ -566,8 +585,7 @@ fn a_renamed_file_keeps_its_findings_in_whatever_words() {
     }
     let renamed = BTreeMap::from([("a.rs".to_owned(), "b.rs".to_owned())]);
     let in_new = |known: &KnownFinding| Some(usize::from(known.path == "b.rs"));
-    let now =
-        CurrentPullRequest { head: "2222", reread: &|_| true, times: &in_new, renamed: &renamed };
+    let now = reviewed(&in_new, &renamed);
     for again in [moved, Vec::new()] {
         let settled = incremental::settle(&memory, &all_posted(&memory), again, &now);
         assert_eq!(fates(&settled), [(ONE.1, FindingState::Still), (TWO.1, FindingState::Still)]);
@@ -589,6 +607,8 @@ fn what_must_not_be_merged_is_never_forgotten() {
         code: CodeLocation::InHead,
         nth: 0,
         old_threads: 0,
+        times: 0,
+        suggestion: None,
     };
     let mut findings = vec![known(0, Priority::P3), known(1, Priority::P0)];
     findings.extend((2..500).map(|at| known(at, Priority::P1)));
@@ -609,7 +629,11 @@ fn a_finding_keeps_what_it_was_reported_for_unless_the_new_code_is_really_there(
         again
     };
     for (times, is_there) in [(Some(2), true), (Some(1), true), (Some(0), false), (None, false)] {
-        let settled = standing(&memory, again(), &|_| times);
+        let new = again()[0].sketch.clone();
+        // What it was reported for is gone.
+        let settled = standing(&memory, again(), &|known| {
+            if known.sketch == new { times } else { Some(0) }
+        });
         let now = settled.findings.iter().find(|one| one.title == ONE.1).unwrap();
         let expected = if is_there { ("012301230123", 1) } else { (before.sketch.as_str(), 0) };
         assert_eq!((now.sketch.as_str(), now.nth), expected, "{times:?}");
@@ -636,7 +660,7 @@ fn a_finding_that_comes_back_in_other_words_is_not_posted_beside_its_open_commen
     assert!(settled.to_post.is_empty(), "{:?}", posted(&settled));
     // The comment with its own words is open, and the first one is gone.
     let another = "another".to_owned();
-    let own = FindingThread { fingerprint: another, verdict: ThreadVerdict::Open };
+    let own = FindingThread { fingerprint: another, verdict: ThreadVerdict::Open, outdated: false };
     let own = FindingThreads { threads: vec![own] };
     let settled = settle(&fixed, &own, again.clone(), "3333", &|_| true);
     assert!(settled.to_post.is_empty(), "{:?}", posted(&settled));
@@ -661,12 +685,7 @@ fn in_a_renamed_file_other_code_is_another_finding() {
         *path = "b.rs".to_owned();
     }
     let renamed = BTreeMap::from([("a.rs".to_owned(), "b.rs".to_owned())]);
-    let now = CurrentPullRequest {
-        head: "2222",
-        reread: &|_| true,
-        times: &|_| Some(1),
-        renamed: &renamed,
-    };
+    let now = reviewed(&|_| Some(1), &renamed);
     let settled = incremental::settle(&memory, &all_posted(&memory), other, &now);
     assert_eq!(posted(&settled), ["Wraps around"]);
     assert_eq!(settled.findings.len(), 3);
@@ -698,6 +717,8 @@ fn of_a_full_memory_the_least_important_open_finding_goes_before_a_refusal() {
         code: CodeLocation::InHead,
         nth: 0,
         old_threads: 0,
+        times: 0,
+        suggestion: None,
     };
     let full = |priority: Priority, last: KnownFinding| {
         let mut findings: Vec<KnownFinding> =

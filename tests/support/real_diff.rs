@@ -96,6 +96,10 @@ impl RealDiff {
                 let is_large = lines > 20_000 || bytes > 1_000_000;
                 return (!opaque && !is_large).then(|| format!("{} is opaque", real.path));
             }
+            if real.is_binary {
+                // Text for us all the same; git does not say how it differs.
+                return None;
+            }
             if opaque {
                 return Some(format!("{} is not opaque", real.path));
             }

@@ -1,13 +1,15 @@
 //! The difference of two trees as a pull request shows it: files, hunks, numbered lines. It is what
 //! `git diff --find-renames -U3` prints with git's defaults, because that is where a forge accepts
 //! comments: the indentation heuristic included, renames found by [`super::renames`]. No diff driver
-//! and no attribute of the repository is ever consulted.
+//! and no attribute of the repository is ever consulted. Text that git takes for binary ([`super::encoding`]) has its
+//! lines here all the same: what runs as code is to be read.
 
 use std::path::Path;
 
 use git2::{DiffOptions, Odb, Patch};
 use serde::{Deserialize, Serialize};
 
+use super::encoding;
 use super::renames;
 use super::repo::Repo;
 use super::stop::Stop;
@@ -62,13 +64,12 @@ pub enum FileStatus {
 /// One file that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileDiff {
-    /// The new path; of a deleted file the old one.
+    /// The new path; of a deleted file the old one. Bytes that are not UTF-8 are replaced.
     pub path: String,
     /// The old path of a renamed file.
     pub old_path: Option<String>,
     pub status: FileStatus,
-    /// Binary, a submodule, of another kind than before, too large to be shown, or with a path that is
-    /// not UTF-8: there are no hunks.
+    /// No text, a submodule, of another kind than before, or too large to be shown: there are no hunks.
     pub opaque: bool,
     /// It is opaque because there is too much of it, not because it is no text.
     #[serde(default)]
@@ -178,7 +179,6 @@ struct Budget {
 /// What a pair looks like.
 fn file(odb: &Odb<'_>, pair: &FilePair, budget: &mut Budget) -> Result<FileDiff, GitError> {
     let path = String::from_utf8_lossy(pair.path()).into_owned();
-    let is_text = std::str::from_utf8(pair.path()).is_ok();
     let mut file = FileDiff {
         path,
         old_path: None,
@@ -213,10 +213,6 @@ fn file(odb: &Odb<'_>, pair: &FilePair, budget: &mut Budget) -> Result<FileDiff,
             (file.added, file.deleted) = (added, deleted);
         }
         FileContent::NotText => file.opaque = true,
-    }
-    if !is_text {
-        file.opaque = true;
-        file.hunks.clear();
     }
     Ok(file)
 }
@@ -293,18 +289,54 @@ fn file_content(
         let kept = if is_too_large { BINARY_WITHIN } else { size };
         *content = object.data()[..object.len().min(kept)].to_vec();
     }
-    if contents.iter().any(|content| is_binary(content)) {
+    let Some(Texts { old, new, is_certain }) = texts(pair, contents, is_too_large) else {
         return Ok(FileContent::NotText);
-    }
+    };
     if is_too_large {
         return Ok(FileContent::TooLarge { added: 0, deleted: 0 });
     }
-    let [old, new] = &contents;
     // A file that was added or deleted needs no comparison: all its lines are on one side.
-    if old.is_empty() || new.is_empty() {
-        return Ok(whole(old, new, budget));
+    let content = if old.is_empty() || new.is_empty() {
+        whole(&old, &new, budget)
+    } else {
+        compare(&old, &new, budget)?
+    };
+    Ok(match content {
+        // Nobody is kept waiting for a file that is binary for all that its name says.
+        FileContent::TooLarge { .. } if !is_certain => FileContent::NotText,
+        content => content,
+    })
+}
+
+/// Both versions of a file as text.
+struct Texts {
+    old: Vec<u8>,
+    new: Vec<u8>,
+    /// Git takes both for text, or the name says that the file is text.
+    is_certain: bool,
+}
+
+/// `None` when there is no text to read. Of a file that is too large, `contents` are the beginnings.
+fn texts(pair: &FilePair, contents: [Vec<u8>; 2], is_too_large: bool) -> Option<Texts> {
+    let [old, new] = contents;
+    if !is_binary(&old) && !is_binary(&new) {
+        return Some(Texts { old, new, is_certain: true });
     }
-    compare(old, new, budget)
+    let is_named = |content: &[u8]| encoding::is_named_text(pair.path(), content);
+    let is_certain = is_named(&old) || is_named(&new);
+    let read = |content: Vec<u8>| {
+        if !is_binary(&content) {
+            return Some(content);
+        }
+        let is_text = is_certain || (!is_too_large && encoding::is_mostly_text(&content));
+        is_text.then(|| encoding::decoded(&content).into_owned())
+    };
+    match (read(old), read(new)) {
+        (Some(old), Some(new)) => Some(Texts { old, new, is_certain }),
+        // A binary file that became text: all of its lines are new.
+        (None, Some(new)) if !new.is_empty() => Some(Texts { old: Vec::new(), new, is_certain }),
+        _ => None,
+    }
 }
 
 /// As git sees it: a NUL near the beginning.

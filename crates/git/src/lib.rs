@@ -20,6 +20,7 @@ pub mod diff;
 mod diffstat;
 mod dotgit;
 mod edits;
+pub mod encoding;
 pub mod helper;
 mod http;
 pub mod hunks;

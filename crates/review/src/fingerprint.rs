@@ -52,7 +52,7 @@ pub(super) fn another(fingerprint: &str, nth: usize) -> String {
     short(format!("another\0{fingerprint}\0{nth}").as_bytes())
 }
 
-/// A short hash of each line that says something, for [`overlap`] and [`times`].
+/// A short hash of each line that says something, for [`overlap`] and [`SketchIndex::times`].
 pub(super) fn sketch<'a>(code: impl IntoIterator<Item = &'a str>) -> String {
     let keys = keys(code);
     let take_all = !keys.iter().any(|key| is_telling(key));
@@ -92,9 +92,7 @@ impl SketchIndex {
     /// How often the code of a sketch stands in these lines, one line right after the other; lines that
     /// say nothing do not count. A sketch without code is nowhere.
     pub fn times(&self, sketch: &str) -> usize {
-        let wanted: Vec<&str> = (0..sketch.len() / DIGITS)
-            .filter_map(|at| sketch.get(at * DIGITS..(at + 1) * DIGITS))
-            .collect();
+        let wanted = hashes(sketch);
         if wanted.is_empty() {
             return 0;
         }
@@ -104,6 +102,42 @@ impl SketchIndex {
         // Code of which no line says anything is sketched whole.
         times(&self.telling).max(times(&self.all))
     }
+}
+
+fn hashes(sketch: &str) -> Vec<&str> {
+    let at = 0..sketch.len() / DIGITS;
+    at.filter_map(|at| sketch.get(at * DIGITS..(at + 1) * DIGITS)).collect()
+}
+
+/// Where the code of a sketch stands in lines: its first and last line of each place, counted from 0, by the rules of
+/// [`SketchIndex::times`].
+pub(super) fn places(lines: &[&str], sketch: &str) -> Vec<(usize, usize)> {
+    let wanted = hashes(sketch);
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    let keys = lines.iter().map(|line| code::key(line)).enumerate();
+    let all: Vec<(usize, String, bool)> = keys
+        .filter(|(_, key)| !key.is_empty())
+        .map(|(at, key)| (at, hashed(&key), is_telling(&key)))
+        .collect();
+    let telling = all.iter().filter(|(_, _, is_telling)| *is_telling).cloned().collect();
+    let found = |lines: Vec<(usize, String, bool)>| -> Vec<(usize, usize)> {
+        let fits = |window: &&[(usize, String, bool)]| {
+            window.iter().map(|(_, hash, _)| hash.as_str()).eq(wanted.iter().copied())
+        };
+        let windows = lines.windows(wanted.len()).filter(fits);
+        windows.filter_map(|window| Some((window.first()?.0, window.last()?.0))).collect()
+    };
+    let (telling, all): (Vec<_>, Vec<_>) = (found(telling), found(all));
+    if telling.len() >= all.len() { telling } else { all }
+}
+
+/// All lines of `part` stand in `whole`, one after the other.
+pub(super) fn contains(whole: &str, part: &str) -> bool {
+    let part = part.as_bytes();
+    !part.is_empty()
+        && (0..whole.len()).step_by(DIGITS).any(|at| whole.as_bytes()[at..].starts_with(part))
 }
 
 /// The sketch of a finding whose code is not in the diff.

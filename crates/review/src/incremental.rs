@@ -3,8 +3,8 @@
 //! Two findings are one if they have one fingerprint, or are about the same code of one file
 //! with a similar title, because models word and categorise the same thing differently.
 //!
-//! A finding is fixed when its code is gone, and for no other reason: that a reviewer, who was told not
-//! to repeat himself, does not report it again says nothing.
+//! A finding is fixed when its code is gone or its own suggestion was taken, and for no other reason: that a reviewer,
+//! who was told not to repeat himself, does not report it again says nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -14,6 +14,8 @@ use super::anchor::{Anchor, Anchored};
 use super::distinct::distinct;
 use super::finding::Priority;
 use super::fingerprint;
+use super::occurrences::CodeOccurrences;
+use super::suggested::{KnownSuggestion, SuggestionCounts};
 use super::threads::FindingThreads;
 use super::title::{is_similar, words};
 use super::unread::UnreadFiles;
@@ -79,6 +81,17 @@ pub struct KnownFinding {
     /// before.
     #[serde(default)]
     pub old_threads: usize,
+    /// How often its code stood where it was at the last look, its own place included; 0 when that is unknown.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub times: usize,
+    /// What was offered to stand in place of its code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suggestion: Option<KnownSuggestion>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(times: &usize) -> bool {
+    *times == 0
 }
 
 /// What an earlier review left behind, kept in the sticky comment.
@@ -127,6 +140,10 @@ pub struct CurrentPullRequest<'a> {
     pub reread: &'a dyn Fn(&str) -> bool,
     /// How often the code of a finding occurs where its [`CodeLocation`] says; `None` when that is unknown.
     pub times: &'a dyn Fn(&KnownFinding) -> Option<usize>,
+    /// The suggestion of a finding as it is remembered; `None` when it has none, or its file cannot be read.
+    pub suggest: &'a dyn Fn(&Anchored) -> Option<KnownSuggestion>,
+    /// What of the suggestion of a finding stands in its file; `None` when that is unknown.
+    pub suggested: &'a dyn Fn(&KnownFinding) -> Option<SuggestionCounts>,
     /// Files that have been renamed since the last review: their path now, by the one of that time.
     pub renamed: &'a BTreeMap<String, String>,
 }
@@ -166,6 +183,15 @@ pub fn settle(
     settling.finish()
 }
 
+/// The findings of a memory as people judge them by now, when nothing is read.
+pub fn judged(memory: &Memory, seen: &FindingThreads) -> Vec<KnownFinding> {
+    let mut findings = memory.findings.clone();
+    for known in findings.iter_mut().filter(|known| known.fate != FindingState::Fixed) {
+        set_fate(known, seen);
+    }
+    findings
+}
+
 /// The state of a comparison.
 struct Comparison<'a> {
     earlier: TrackedFindings,
@@ -196,14 +222,22 @@ impl Comparison<'_> {
         if is_dismissed {
             known.fate = FindingState::Dismissed;
         }
-        // The newest code replaces the older one if it exists, so that the next comparison looks
-        // for what is there now.
+        let is_raised = new.priority < known.priority;
+        if is_taken(known, self.now) {
+            // What was suggested is not enough, or so its reviewer says.
+            known.suggestion.clone_from(&new.suggestion);
+        }
         if (self.now.times)(&new).is_some_and(|times| times > 0) {
-            known.path = new.path;
-            (known.sketch, known.code, known.nth) = (new.sketch, new.code, new.nth);
+            if known.sketch == new.sketch && known.code == new.code {
+                (known.path, known.nth) = (new.path, new.nth);
+            } else if !keeps_code(known, &new, self.now) {
+                known.path = new.path;
+                (known.sketch, known.code, known.nth) = (new.sketch, new.code, new.nth);
+                (known.suggestion, known.times) = (new.suggestion, new.times);
+            }
         }
         // A repeated report can raise the priority, never lower it.
-        if new.priority < known.priority {
+        if is_raised {
             (known.priority, known.title) = (new.priority, new.title);
         }
         let is_still_new = known.fate == FindingState::New && known.since == self.now.head;
@@ -236,16 +270,24 @@ impl Comparison<'_> {
             set_fate(one, seen);
             // Whoever fixes something resolves its thread, and that is no word against the finding.
             let may_be_fixed = one.fate == FindingState::New
-                || (seen.is_known(&one.fingerprint) && is_gone(one, now));
+                || (seen.is_known(&one.fingerprint) && (is_gone(one, now) || is_taken(one, now)));
             if may_be_fixed {
                 one.fate = FindingState::Still;
             }
         }
-        let mut places = CodeOccurrences::count(&known, &found, now);
+        let mut places = CodeOccurrences::count(&known, &found, seen, now);
         let mut fixed_now = Vec::new();
         for (at, mut one) in known.into_iter().enumerate() {
             let is_silent = !found.contains(&at);
             match one.fate {
+                FindingState::Still if is_silent && is_taken(&one, now) => {
+                    one.fate = FindingState::Fixed;
+                    if let Some(suggestion) = &mut one.suggestion {
+                        suggestion.is_taken = true;
+                    }
+                    fixed_now.push(one);
+                    continue;
+                }
                 // Silence alone is no fix: the reviewer was told not to repeat himself. The code
                 // must be gone.
                 FindingState::Still if is_silent && !places.stands(&one) => {
@@ -257,6 +299,9 @@ impl Comparison<'_> {
                 FindingState::Fixed if is_silent && places.is_back(&one) => {
                     one.fate = FindingState::Still;
                     one.old_threads = seen.closed_threads(&one.fingerprint);
+                    if let Some(suggestion) = &mut one.suggestion {
+                        suggestion.is_taken = false;
+                    }
                     if seen.is_rejected(&one.fingerprint) {
                         one.fate = FindingState::Dismissed;
                     }
@@ -267,6 +312,9 @@ impl Comparison<'_> {
                 | FindingState::Dismissed => {}
             }
             findings.push(one);
+        }
+        for one in findings.iter_mut().filter(|one| one.fate != FindingState::Fixed) {
+            one.times = (now.times)(one).unwrap_or(one.times);
         }
         // What was fixed last comes first, so that the oldest is at the end.
         let at = findings
@@ -300,84 +348,20 @@ fn is_gone(one: &KnownFinding, now: &CurrentPullRequest<'_>) -> bool {
     one.code != CodeLocation::NoFile && (now.times)(one) == Some(0) && (now.reread)(&one.path)
 }
 
-/// How often the code of findings occurs, shared among the findings about the same code: when one of two
-/// occurrences was repaired, one finding stays open.
-struct CodeOccurrences<'a> {
-    now: &'a CurrentPullRequest<'a>,
-    /// What of each code is open: which place, and whether that finding stands.
-    taken: HashMap<(String, String, CodeLocation), BTreeMap<usize, bool>>,
-    /// How many findings about it are dismissed.
-    dismissed: HashMap<(String, String, CodeLocation), usize>,
+/// Its own suggestion stands where its code stood, in a file that was read again.
+fn is_taken(one: &KnownFinding, now: &CurrentPullRequest<'_>) -> bool {
+    let Some(suggestion) = &one.suggestion else { return false };
+    !suggestion.is_taken
+        && (now.suggested)(one).is_some_and(|counts| suggestion.is_taken_by(&counts))
+        && (now.reread)(&one.path)
 }
 
-impl<'a> CodeOccurrences<'a> {
-    fn count(
-        known: &[KnownFinding],
-        found: &HashSet<usize>,
-        now: &'a CurrentPullRequest<'a>,
-    ) -> CodeOccurrences<'a> {
-        let mut open: HashMap<_, BTreeMap<usize, bool>> = HashMap::new();
-        let mut dismissed: HashMap<_, usize> = HashMap::new();
-        for (at, one) in known.iter().enumerate() {
-            if matches!(one.fate, FindingState::New | FindingState::Still) {
-                let stands = open.entry(code_of(one)).or_default().entry(one.nth).or_default();
-                *stands |= found.contains(&at);
-            } else if one.fate == FindingState::Dismissed {
-                *dismissed.entry(code_of(one)).or_default() += 1;
-            }
-        }
-        let mut places = CodeOccurrences { now, taken: open, dismissed };
-        for one in known.iter().filter(|one| one.fate == FindingState::Still) {
-            places.share(one);
-        }
-        places
-    }
-
-    /// Gives the places that there are to those who were found again, then to the first of the others.
-    fn share(&mut self, one: &KnownFinding) {
-        let times = (self.now.times)(one).unwrap_or(usize::MAX);
-        let Some(open) = self.taken.get_mut(&code_of(one)) else { return };
-        let mut left = times.saturating_sub(open.values().filter(|stands| **stands).count());
-        for stands in open.values_mut().filter(|stands| !**stands) {
-            if left == 0 {
-                return;
-            }
-            (*stands, left) = (true, left - 1);
-        }
-    }
-
-    /// The code of an open finding that was not reported again is still there, as far as is known.
-    fn stands(&self, one: &KnownFinding) -> bool {
-        let is_out_of_sight = match one.code {
-            CodeLocation::InHead | CodeLocation::Deleted => false,
-            CodeLocation::Nowhere => (self.now.times)(one) != Some(0),
-            CodeLocation::NoFile => true,
-        };
-        if is_out_of_sight {
-            return true;
-        }
-        let place = self.taken.get(&code_of(one)).and_then(|open| open.get(&one.nth));
-        place.is_none_or(|stands| *stands) || !(self.now.reread)(&one.path)
-    }
-
-    /// The code of a fixed finding occurs where no open or dismissed finding claims it.
-    fn is_back(&mut self, one: &KnownFinding) -> bool {
-        if matches!(one.code, CodeLocation::Nowhere | CodeLocation::NoFile) {
-            return false;
-        }
-        let open = self.taken.entry(code_of(one)).or_default();
-        let dismissed = self.dismissed.get(&code_of(one)).copied().unwrap_or_default();
-        let is_back = (self.now.times)(one).is_some_and(|times| times > open.len() + dismissed);
-        if is_back {
-            let nth = open.keys().next_back().map_or(0, |last| last.saturating_add(1));
-            open.insert(nth, true);
-        }
-        is_back
-    }
-}
-
-fn code_of(one: &KnownFinding) -> (String, String, CodeLocation) {
-    (one.path.clone(), one.sketch.clone(), one.code)
+/// The code that a finding was reported for stays its code while it is there: with a wider quote, a change beside it would
+/// count as its fix. A graver report brings its own, unless that is the wider one.
+fn keeps_code(known: &KnownFinding, new: &KnownFinding, now: &CurrentPullRequest<'_>) -> bool {
+    let is_there = (now.times)(known).is_some_and(|times| times > 0);
+    let is_graver = new.priority < known.priority;
+    is_there && (!is_graver || fingerprint::contains(&new.sketch, &known.sketch))
 }
 
 fn order(fate: FindingState) -> u8 {
@@ -491,6 +475,8 @@ fn known_from(one: &Anchored, now: &CurrentPullRequest<'_>) -> KnownFinding {
         code: CodeLocation::InHead,
         nth: one.nth,
         old_threads: 0,
+        times: 0,
+        suggestion: (now.suggest)(one),
     };
     match &one.anchor {
         Anchor::Lines { side: Side::Right, .. } => {}
@@ -505,5 +491,6 @@ fn known_from(one: &Anchored, now: &CurrentPullRequest<'_>) -> KnownFinding {
             }
         }
     }
+    known.times = (now.times)(&known).unwrap_or_default();
     known
 }

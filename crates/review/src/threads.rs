@@ -11,6 +11,8 @@ pub struct FindingThreads {
 pub struct FindingThread {
     pub fingerprint: String,
     pub verdict: ThreadVerdict,
+    /// The forge says that its lines have changed since.
+    pub outdated: bool,
 }
 
 /// What became of a thread.
@@ -83,6 +85,12 @@ impl FindingThreads {
                 | ThreadVerdict::Unknown,
             ) => self.of(fingerprint).count(),
         }
+    }
+
+    /// The lines of its newest thread have changed, as the forge says.
+    pub(super) fn is_outdated(&self, fingerprint: &str) -> bool {
+        let mut threads = self.threads.iter().rev();
+        threads.find(|thread| thread.fingerprint == fingerprint).is_some_and(|it| it.outdated)
     }
 
     fn of(&self, fingerprint: &str) -> impl DoubleEndedIterator<Item = ThreadVerdict> {

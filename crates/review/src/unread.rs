@@ -10,7 +10,8 @@ const MAX_NAMED: usize = 8 << 10;
 /// Bytes of the marks of files that were left, where they are marked: one bit for each changed file.
 const MAX_MARKS: usize = 4 << 10;
 
-/// What the last review has left: all other files were read at its commit, or before and are unchanged.
+/// What the last review has left, or rules have left out of it: all other files were read at its commit, or before and are
+/// unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnreadFiles {
     /// The merge base that the commit was compared with.

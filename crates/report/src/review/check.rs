@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    counts, details, is_anything, is_whole, open, plural, read, shortfall, skipped, sticky,
+    counts, details, is_anything, is_left_out, is_whole, not_read, open, plural, read, shortfall,
+    skipped, sticky,
 };
 use crate::sections;
 use patchwright_base::text;
@@ -12,15 +13,21 @@ use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::Priority;
 use patchwright_review::incremental::KnownFinding;
 use patchwright_types::evidence::{CheckRun, EvidenceRow, newly_failing};
-use patchwright_types::reviewed::Reviewed;
+use patchwright_types::reviewed::{Coverage, Reviewed, Skipped, SkippedBecause};
 
 /// What people see in the list of checks.
 pub const NAME: &str = "Patchwright review";
 /// Characters of a check's summary, and bytes of an annotation's message, that GitHub takes.
 const SUMMARY: usize = 60_000;
 const MESSAGE: usize = 16_000;
+/// Files that are named in a sentence.
+const NAMED: usize = 10;
 /// Annotations of one check.
 const ANNOTATIONS: usize = 200;
+
+const NOTHING_WAS_READ: &str = "Nothing was read";
+/// The operator's rules leave everything out.
+const NOTHING_TO_REVIEW: &str = "Nothing to review";
 
 /// What the check is made of.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +73,10 @@ impl Check<'_> {
         broken
     }
 
+    fn is_left_out(&self) -> bool {
+        is_left_out(&self.reviewed.coverage.skipped) && self.reviewed.coverage.read_files == 0
+    }
+
     /// Success only when everything was read, nothing fails, and nothing that is open matters.
     pub fn conclusion(&self) -> CheckConclusion {
         if self.failing() > 0 || !self.broken_checks().is_empty() {
@@ -75,11 +86,11 @@ impl Check<'_> {
         } else if self.handed_over
             || !self.withheld.is_empty()
             || !is_whole(self.reviewed)
-            || !is_anything(self.reviewed)
+            || (!is_anything(self.reviewed) && !self.is_left_out())
         {
             CheckConclusion::ActionRequired
         // The operator's word for findings that are worth a look and no reason to stop: those go into `fail_on`.
-        } else if self.open_from(self.neutral_on) > 0 {
+        } else if self.open_from(self.neutral_on) > 0 || self.is_left_out() {
             CheckConclusion::Neutral
         } else {
             CheckConclusion::Success
@@ -112,7 +123,8 @@ pub fn check(check: &Check<'_>) -> CheckDraft {
         (0, 0) if !check.withheld.is_empty() => {
             format!("{} withheld", plural(check.withheld.len(), "finding"))
         }
-        _ if !is_anything(reviewed) && found == 0 => "Nothing was read".to_owned(),
+        _ if check.is_left_out() && found == 0 => NOTHING_TO_REVIEW.to_owned(),
+        _ if !is_anything(reviewed) && found == 0 => NOTHING_WAS_READ.to_owned(),
         (0, 0) if is_whole(reviewed) => "No findings".to_owned(),
         (0, 0) => "No findings in what was read".to_owned(),
         (0, found) => plural(found, "finding"),
@@ -161,6 +173,24 @@ pub fn not_run(head: &str, why: &str, run_url: Option<&str>) -> CheckDraft {
         annotations: Vec::new(),
         details_url: run_url.filter(|url| crate::pr_body::is_plain_url(url)).map(str::to_owned),
     }
+}
+
+/// The check run of a pull request that has nothing to read and whose earlier commits had nothing either: `why`, in a
+/// sentence. What the operator left out keeps nobody waiting; what nobody could read does.
+pub fn nothing_to_read(
+    head: &str,
+    why: &str,
+    skipped: &[Skipped],
+    run_url: Option<&str>,
+) -> CheckDraft {
+    let (conclusion, title) = if is_left_out(skipped) {
+        (CheckConclusion::Neutral, NOTHING_TO_REVIEW)
+    } else {
+        (CheckConclusion::ActionRequired, NOTHING_WAS_READ)
+    };
+    let summary = format!("{}.\n\n{}", text::inline(why), not_read(skipped));
+    let summary = super::cut(&summary, SUMMARY);
+    CheckDraft { conclusion, title: title.to_owned(), summary, ..not_run(head, "", run_url) }
 }
 
 /// A verdict that lets a change through, when the pull request goes to another branch since the review began: with that
@@ -235,6 +265,9 @@ fn summary(check: &Check<'_>) -> String {
             counts(check.withheld.iter().copied())
         );
     }
+    if let (Some(_), Some(files)) = (page, without_text(&reviewed.coverage)) {
+        let _ = writeln!(out, "{files}\n");
+    }
     for row in check.broken_checks() {
         let _ = writeln!(out, "{} passes on the base and fails here.\n", text::code(&row.command));
     }
@@ -251,6 +284,24 @@ fn summary(check: &Check<'_>) -> String {
     out.push_str(&details("Checks", &sections::evidence(&reviewed.evidence)));
     out.push_str(&details("What was not read", &skipped(&reviewed.coverage)));
     super::cut(&out, SUMMARY)
+}
+
+/// What a check that passes says nothing about, in a sentence.
+fn without_text(coverage: &Coverage) -> Option<String> {
+    let files = coverage.skipped.iter().filter(|file| file.why == SkippedBecause::NotText);
+    let count = files.clone().count();
+    let names: Vec<String> =
+        files.take(NAMED).map(|file| text::code(&text::cut(&file.path, 150))).collect();
+    let more = count.saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let is = if count == 1 { "has" } else { "have" };
+    (count > 0).then(|| {
+        format!(
+            "{} {is} no text to read (binary or submodule): {}{more}.",
+            plural(count, "changed file"),
+            names.join(", ")
+        )
+    })
 }
 
 /// Findings on lines of the new version, as annotations.

@@ -58,6 +58,8 @@ pub fn known(body: &str, path: &str) -> Option<KnownFinding> {
         code: CodeLocation::NoFile,
         nth: 0,
         old_threads: 0,
+        times: 0,
+        suggestion: None,
     };
     let first = body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     if let Some((what, title)) = first.strip_prefix("**P").and_then(|it| it.split_once("** ")) {

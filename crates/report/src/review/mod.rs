@@ -169,6 +169,11 @@ pub fn is_whole(reviewed: &Reviewed) -> bool {
     matches!(reviewed.conclusion, Done | NothingToDo) && reviewed.coverage.is_complete()
 }
 
+/// Whether there was nothing to look at, because the operator's rules leave all of it out.
+pub fn is_left_out(skipped: &[Skipped]) -> bool {
+    !skipped.is_empty() && skipped.iter().all(|file| file.why == SkippedBecause::Filtered)
+}
+
 /// Whether anything was looked at, now or at an earlier commit.
 pub fn is_anything(reviewed: &Reviewed) -> bool {
     let earlier = |file: &Skipped| file.why == SkippedBecause::Earlier;
@@ -202,11 +207,11 @@ pub(super) fn plain_sha(sha: &str) -> String {
 
 /// Why the review is not a whole one; `None` when it is.
 pub(super) fn shortfall(reviewed: &Reviewed) -> Option<String> {
-    use patchwright_types::outcome::Conclusion::{Done, Partial};
+    use patchwright_types::outcome::Conclusion::{Done, NothingToDo, Partial};
     let unread = unread(&reviewed.coverage);
     let unread = (unread > 0).then(|| format!("{} not read.", was(unread, "changed file")));
     let why = match (&reviewed.reason, reviewed.conclusion) {
-        (_, Done) => return unread,
+        (_, Done | NothingToDo) => return unread,
         // It says how much was not read.
         (Some(reason), Partial) => return Some(sentence(reason)),
         (Some(reason), _) => sentence(reason),
@@ -231,6 +236,11 @@ pub(super) fn unread(coverage: &Coverage) -> usize {
 
 /// What was not read and why: counts, and the first names of each reason.
 pub(super) fn skipped(coverage: &Coverage) -> String {
+    not_read(&coverage.skipped)
+}
+
+/// Files that were not read and why: counts, and the first names of each reason.
+fn not_read(skipped: &[Skipped]) -> String {
     const NAMES: usize = 20;
     let reasons = [
         (SkippedBecause::NotRead, "not looked at"),
@@ -241,7 +251,7 @@ pub(super) fn skipped(coverage: &Coverage) -> String {
     ];
     let mut out = String::new();
     for (why, words) in reasons {
-        let files: Vec<&Skipped> = coverage.skipped.iter().filter(|f| f.why == why).collect();
+        let files: Vec<&Skipped> = skipped.iter().filter(|f| f.why == why).collect();
         if files.is_empty() {
             continue;
         }

@@ -10,6 +10,7 @@ use patchwright_base::text;
 use patchwright_forge::marker;
 use patchwright_review::finding::Priority;
 use patchwright_review::incremental::{CodeLocation, FindingState, KnownFinding, Memory};
+use patchwright_review::suggested::{KnownSuggestion, LinesDigest};
 use patchwright_review::unread::{FileMarks, UnreadFiles, UnreadPaths};
 
 const OPENING: &str = "<!-- patchwright:review-state v=1 ";
@@ -37,6 +38,12 @@ struct Stored {
     /// Rows whose findings had threads when they came back after a fix, and how many.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     t: Vec<(usize, usize)>,
+    /// Rows whose code stands several times where it is, and how often.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    o: Vec<(usize, usize)>,
+    /// Rows whose findings suggest something.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    g: Vec<(usize, SuggestionRow)>,
     /// The commit that was looked at last.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     l: String,
@@ -60,6 +67,26 @@ struct Stored {
 
 /// Fingerprint, path, title, priority, fate, which commit, sketch.
 type Row = (String, String, String, Priority, FindingState, usize, String);
+
+/// How many lines are suggested and their digest, the same of those they are for, how often the former stood in the file
+/// and the finding's code beside them, and whether the suggestion was taken.
+type SuggestionRow = (usize, String, usize, String, usize, usize, bool);
+
+fn suggestion_row(known: &KnownSuggestion) -> SuggestionRow {
+    let KnownSuggestion { lines, original, times, elsewhere, is_taken } = known.clone();
+    (lines.count, lines.digest, original.count, original.digest, times, elsewhere, is_taken)
+}
+
+fn suggestion(row: SuggestionRow) -> KnownSuggestion {
+    let (count, digest, original, original_digest, times, elsewhere, is_taken) = row;
+    KnownSuggestion {
+        lines: LinesDigest { count, digest },
+        original: LinesDigest { count: original, digest: original_digest },
+        times,
+        elsewhere,
+        is_taken,
+    }
+}
 
 /// The line. What does not fit is dropped: fixed findings first, then dismissed ones, then the least
 /// important.
@@ -114,6 +141,17 @@ fn encoded(memory: &Memory, findings: &[&KnownFinding]) -> String {
             .enumerate()
             .filter(|(_, threads)| *threads > 0)
             .collect(),
+        o: findings
+            .iter()
+            .map(|known| known.times)
+            .enumerate()
+            .filter(|(_, times)| *times > 1)
+            .collect(),
+        g: findings
+            .iter()
+            .enumerate()
+            .filter_map(|(at, known)| Some((at, suggestion_row(known.suggestion.as_ref()?))))
+            .collect(),
         l: memory.looked_at.clone(),
         m: memory.looked_at_base.clone(),
         u: rest.and_then(|rest| match &rest.which {
@@ -159,13 +197,16 @@ pub fn read(body: &str) -> Result<Option<Memory>, String> {
         return Err("it is damaged".to_owned());
     }
     let commits = stored.s;
-    let (codes, places, threads) = (stored.c, stored.n, stored.t);
+    let (codes, places, threads, mut suggestions) = (stored.c, stored.n, stored.t, stored.g);
+    let standing = stored.o;
     let count = |counts: &[(usize, usize)], at: usize| {
         counts.iter().find(|(row, _)| *row == at).map(|it| it.1).unwrap_or_default()
     };
     let known = |(at, row): (usize, Row)| {
         let code = codes.iter().find(|(row, _)| *row == at).map(|it| it.1).unwrap_or_default();
         let (nth, old_threads) = (count(&places, at), count(&threads, at));
+        let suggested = suggestions.iter().position(|(row, _)| *row == at);
+        let suggestion = suggested.map(|place| suggestion(suggestions.swap_remove(place).1));
         let (fingerprint, path, title, priority, fate, since, sketch) = row;
         let since = commits.get(since).filter(|sha| is_commit(sha))?.clone();
         let is_plain = is_hex(&fingerprint, 16) && sketch.len() <= 48;
@@ -180,6 +221,8 @@ pub fn read(body: &str) -> Result<Option<Memory>, String> {
             code,
             nth,
             old_threads,
+            times: count(&standing, at),
+            suggestion,
         };
         is_plain.then_some(known)
     };

@@ -5,8 +5,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    ROOM, beyond, details, is_anything, is_whole, open, origin_in_short, plural, scope, shortfall,
-    skipped, state, title_cell, words,
+    ROOM, beyond, details, is_anything, is_left_out, is_whole, open, origin_in_short, plural,
+    scope, shortfall, skipped, state, title_cell, words,
 };
 use crate::pr_body::is_plain_url;
 use crate::{self as report, sections};
@@ -176,6 +176,7 @@ fn verdict(sticky: &Sticky<'_>) -> String {
     let count = open(sticky.known).count();
     let counts = super::counts(open(sticky.known).map(|known| known.priority));
     match count {
+        0 if is_left_out(&reviewed.coverage.skipped) => "nothing to review".to_owned(),
         0 if !is_anything(reviewed) => "nothing was read".to_owned(),
         0 if is_whole(reviewed) => "no open findings".to_owned(),
         0 => "no open findings in what was read".to_owned(),

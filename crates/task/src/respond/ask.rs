@@ -120,14 +120,20 @@ pub(super) async fn review(
     };
     let reviewed = &ended.reviewed;
     let url = ended.published.as_ref().and_then(|published| published.url.as_deref());
-    let body = words::reviewed(&words::RequestedReview {
-        head: &reviewed.head,
-        since: reviewed.since.as_deref(),
-        findings: reviewed.findings.len(),
-        conclusion: reviewed.conclusion,
-        reason: reviewed.reason.as_deref(),
-        url,
-    });
+    let body = match (reviewed.conclusion, &reviewed.reason) {
+        (Conclusion::NothingToDo, Some(why)) => {
+            let mention = (!full).then_some(run.config.respond.mention.as_str());
+            words::not_reviewed(why, None, mention)
+        }
+        _ => words::reviewed(&words::RequestedReview {
+            head: &reviewed.head,
+            since: reviewed.since.as_deref(),
+            findings: reviewed.findings.len(),
+            conclusion: reviewed.conclusion,
+            reason: reviewed.reason.as_deref(),
+            url,
+        }),
+    };
     let detail = json!({ "conclusion": reviewed.conclusion, "body": body });
     run.folder.did(REVIEWED, &reviewed.head, detail)?;
     Ok(CommandReply::with_body(reviewed.conclusion, body))

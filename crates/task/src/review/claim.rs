@@ -17,6 +17,7 @@ use super::admit::AdmittedReview;
 use super::earlier::EarlierReviews;
 use super::open::ReviewRange;
 use super::outbox::{Effected, Outbox};
+use super::plan::Plan;
 use crate::run::{self, Run};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{Comment, CommentPlace, Forge, ForgeError};
@@ -150,7 +151,8 @@ impl ClaimSlot {
         self.held().is_some_and(|held| held.is_checked.load(Ordering::Relaxed))
     }
 
-    /// Claims the review for this run. A forge that does not take the claim costs nothing but the lock.
+    /// Claims the review for this run. A forge that does not take the claim costs nothing but the lock. `plan` says
+    /// whether the commit may have been reviewed before.
     ///
     /// # Errors
     /// When another run has the work.
@@ -160,6 +162,7 @@ impl ClaimSlot {
         admitted: &AdmittedReview,
         opened: &ReviewRange,
         earlier: &EarlierReviews,
+        plan: &Plan,
     ) -> Result<()> {
         let outbox = Outbox::of(run, admitted)?;
         // What the comment says is the end already.
@@ -171,7 +174,7 @@ impl ClaimSlot {
             && let Some(writer) = claim::written_by(&sticky.body)
             && writer != run.folder.id
             && earlier.memory.has_looked_at(&admitted.head, &opened.base.to_string())
-            && !full
+            && !(full || plan.is_judged_anew)
         {
             // This run was dead, and another one took its work over.
             let (url, head) = (sticky.html_url.clone(), admitted.head.clone());

@@ -6,10 +6,12 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::workspace::Workspace;
-use patchwright_git::hunks::{Diff, Hunk};
-use patchwright_git::tree;
+use patchwright_git::hunks::{Diff, FileStatus, Hunk};
+use patchwright_git::{encoding, tree};
+use patchwright_review::anchor::Anchored;
 use patchwright_review::fingerprint::SketchIndex;
 use patchwright_review::incremental::{CodeLocation, KnownFinding};
+use patchwright_review::suggested::{KnownSuggestion, SuggestionCounts};
 
 /// The reviewed commit and its difference.
 #[derive(Clone, Copy)]
@@ -29,7 +31,23 @@ enum File {
     Absent,
     /// It is there, and its lines are not.
     Unread,
-    Lines(Rc<SketchIndex>),
+    Lines(Rc<FileLines>),
+}
+
+struct FileLines {
+    text: String,
+    index: SketchIndex,
+}
+
+impl FileLines {
+    fn new(text: String) -> FileLines {
+        let index = SketchIndex::new(text.lines());
+        FileLines { text, index }
+    }
+
+    fn all(&self) -> Vec<&str> {
+        self.text.lines().collect()
+    }
 }
 
 impl<'a> CodeSearch<'a> {
@@ -45,9 +63,27 @@ impl<'a> CodeSearch<'a> {
             CodeLocation::InHead => match self.file(&known.path) {
                 File::Absent => Some(0),
                 File::Unread => None,
-                File::Lines(lines) => Some(lines.times(&known.sketch)),
+                File::Lines(lines) => Some(lines.index.times(&known.sketch)),
             },
             CodeLocation::Nowhere | CodeLocation::NoFile => self.absent(&known.path),
+        }
+    }
+
+    /// The suggestion of a finding, as it is remembered.
+    pub(super) fn suggestion(&self, anchored: &Anchored) -> Option<KnownSuggestion> {
+        match self.file(anchored.path()) {
+            File::Lines(lines) => KnownSuggestion::new(anchored, &lines.all()),
+            File::Absent | File::Unread => None,
+        }
+    }
+
+    /// What of the suggestion of a finding stands in its file; `None` when it has none, or that cannot be told.
+    pub(super) fn suggested(&self, known: &KnownFinding) -> Option<SuggestionCounts> {
+        match (&known.suggestion, self.file(&known.path)) {
+            (Some(suggestion), File::Lines(lines)) => {
+                suggestion.counts(&lines.all(), &known.sketch)
+            }
+            _ => None,
         }
     }
 
@@ -62,16 +98,26 @@ impl<'a> CodeSearch<'a> {
         }
         let Workspace { repo, base, .. } = self.head.workspace;
         let file = match tree::file_at(repo, *base, path) {
-            Ok(None) => File::Absent,
+            Ok(None) => self.shown(path),
             // A file that cannot be read is no file that is gone.
             Err(_) => File::Unread,
             Ok(Some(content)) => {
-                let text = String::from_utf8_lossy(&content);
-                File::Lines(Rc::new(SketchIndex::new(text.lines())))
+                let text = String::from_utf8_lossy(&encoding::decoded(&content)).into_owned();
+                File::Lines(Rc::new(FileLines::new(text)))
             }
         };
         self.files.borrow_mut().insert(path.to_owned(), file.clone());
         file
+    }
+
+    /// What is no regular file at this very path, a link or one whose name is not UTF-8, as the difference shows it.
+    fn shown(&self, path: &str) -> File {
+        let files = &self.head.diff.files;
+        let file = files.iter().find(|it| it.path == path && it.status != FileStatus::Deleted);
+        let Some(file) = file else { return File::Absent };
+        let lines = file.hunks.iter().flat_map(|hunk| &hunk.lines);
+        let lines = lines.filter(|line| line.new.is_some()).map(|line| line.text.as_str());
+        File::Lines(Rc::new(FileLines::new(lines.collect::<Vec<_>>().join("\n"))))
     }
 
     /// How often the lines of the old version that hold the code are still deleted.

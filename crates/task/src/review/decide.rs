@@ -76,7 +76,12 @@ pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
             StopKind::Budget(_) => ending.is_concluded,
             _ => false,
         };
-    let (conclusion, reason) = conclude(worked, &coverage, trouble, &findings);
+    let (conclusion, reason) = if scope.is_nothing() {
+        let why = Scope::why_nothing(admitted.pull.number, ending.since.as_deref());
+        (Conclusion::NothingToDo, Some(why))
+    } else {
+        conclude(worked, &coverage, trouble, &findings)
+    };
     let provenance = decide::provenance(run, base, image, worked);
     Reviewed {
         run: run.folder.id.clone(),

@@ -19,7 +19,7 @@ use patchwright_git::stop::Stop;
 use patchwright_journal::Entry;
 use patchwright_report as report;
 use patchwright_report::review::{PURPOSE, inline, is_of_run, state};
-use patchwright_review::incremental::{FindingState, KnownFinding, Memory};
+use patchwright_review::incremental::{self, FindingState, KnownFinding, Memory};
 use patchwright_review::threads::{FindingThread, FindingThreads, ThreadVerdict};
 
 /// Comments of the conversation that are searched for ours; the newest.
@@ -175,7 +175,8 @@ impl EarlierReviews {
                     break;
                 }
             }
-            threads.push(FindingThread { fingerprint: fingerprint.to_owned(), verdict });
+            let (fingerprint, outdated) = (fingerprint.to_owned(), thread.outdated);
+            threads.push(FindingThread { fingerprint, verdict, outdated });
         }
         FindingThreads { threads }
     }
@@ -217,6 +218,21 @@ impl EarlierReviews {
     /// Our threads and their fingerprints.
     pub fn ours(&self) -> impl Iterator<Item = (&Thread, &str)> {
         self.ours.iter().filter_map(|(at, fp)| Some((self.threads.get(*at)?, fp.as_str())))
+    }
+
+    /// What people say of the findings by now makes others of them dismissed than were written down.
+    pub(super) fn is_judged_anew(&self) -> bool {
+        let settled = incremental::judged(&self.written, &self.seen);
+        let dismissed = |findings: &[KnownFinding]| -> BTreeSet<String> {
+            let dismissed = findings.iter().filter(|it| it.fate == FindingState::Dismissed);
+            dismissed.map(|known| known.fingerprint.clone()).collect()
+        };
+        dismissed(&settled) != dismissed(&self.written.findings)
+    }
+
+    /// Nothing is known of the pull request: no review has left a word on it.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.sticky.is_none() && self.memory.findings.is_empty()
     }
 
     /// The commits of findings that only our threads tell of.

@@ -36,6 +36,10 @@ pub(super) struct Plan {
     /// Files that have been renamed since the last review: their path now, by the one of that time.
     #[serde(default)]
     pub(super) renamed: BTreeMap<String, String>,
+    /// The commit was reviewed before, and people have decided about its findings since: nothing is read, and the verdict
+    /// is another one.
+    #[serde(default)]
+    pub(super) is_judged_anew: bool,
     /// The merge base that the files are numbered by; empty when an older version has written this.
     #[serde(default)]
     base: String,
@@ -88,18 +92,50 @@ pub(super) async fn plan(
     opened: &ReviewRange,
     earlier: &EarlierReviews,
 ) -> Result<Plan> {
-    let memory = &earlier.memory;
-    let name = format!("pull request #{}", admitted.pull.number);
     if let Some(plan) = recorded(run, opened)? {
         return Ok(plan);
     }
-    let nothing = |why: String| Err(Failure::nothing_to_do(why));
-    if opened.diff.files.is_empty() {
-        return nothing(format!(
-            "{name} changes nothing: its branch has no difference to its base"
-        ));
-    }
     let is_full = admitted.request.full;
+    let is_judged_anew = !is_full && is_judged_anew(opened, earlier);
+    worth_a_look(run, admitted, opened, earlier, is_judged_anew).await?;
+    let last = LastReview::of(&earlier.memory);
+    let fresh = if is_full { None } else { since(run, admitted, base, opened, &last).await? };
+    let mut scope = Scope::new(&run.config.review, &opened.diff, fresh.as_ref());
+    if is_judged_anew {
+        scope = scope.without_reading(&opened.diff);
+    }
+    let since = fresh.as_ref().map(|_| last.commit.to_owned());
+    if scope.is_nothing() && earlier.is_nothing() {
+        let why = Scope::why_nothing(admitted.pull.number, since.as_deref());
+        if !run.config.dry_run {
+            verdict::nothing_to_read(run, admitted, &scope.skipped, &why).await;
+        }
+        return Err(Failure::nothing_to_do(why));
+    }
+    let renamed = renamed(run, admitted, base, opened, earlier).await?;
+    let base = opened.base.to_string();
+    let plan = Plan { since, fresh, scope, renamed, base, is_judged_anew };
+    let text = serde_json::to_vec(&plan)
+        .map_err(|err| Failure::internal("the scope cannot be written down").caused_by(err))?;
+    run.folder.write(SCOPE_FILE, &text)?;
+    Ok(plan)
+}
+
+/// Ends the run where the pull request changes nothing, reviews of it were stopped, or this commit was reviewed before.
+async fn worth_a_look(
+    run: &Run<'_>,
+    admitted: &AdmittedReview,
+    opened: &ReviewRange,
+    earlier: &EarlierReviews,
+    is_judged_anew: bool,
+) -> Result<()> {
+    let (memory, is_full) = (&earlier.memory, admitted.request.full);
+    let name = format!("pull request #{}", admitted.pull.number);
+    if opened.diff.files.is_empty() {
+        return Err(Failure::nothing_to_do(format!(
+            "{name} changes nothing: its branch has no difference to its base"
+        )));
+    }
     if memory.paused && !is_full {
         let why = format!("reviews of {name} were stopped in a comment");
         // Whoever looks at this commit shall see that nobody has read it.
@@ -110,32 +146,23 @@ pub(super) async fn plan(
             Failure::nothing_to_do(why).hint("ask for a review in a comment, or use `--full`")
         );
     }
-    if !is_full && let Some(why) = reviewed_before(run, admitted, opened, memory).await? {
+    if !(is_full || is_judged_anew)
+        && let Some(why) = reviewed_before(run, admitted, opened, memory).await?
+    {
         // A run that was killed may have left its check.
         if !run.config.dry_run {
             verdict::end_left_behind(run, admitted, earlier).await;
         }
         return Err(Failure::nothing_to_do(why).hint("use `--full` to have it reviewed again"));
     }
-    let last = LastReview::of(memory);
-    let fresh = if is_full { None } else { since(run, admitted, base, opened, &last).await? };
-    let scope = Scope::new(&run.config.review, &opened.diff, fresh.as_ref());
-    // What is too large to be shown is said in a review, though nobody reads it.
-    if scope.order.is_empty() && !scope.skipped.iter().any(|file| file.why.is_shortfall()) {
-        return nothing(match &fresh {
-            Some(_) => {
-                format!("nothing that is reviewed in {name} has changed since the last review")
-            }
-            None => format!("{name} has no file to review: all are filtered out or not text"),
-        });
-    }
-    let since = fresh.as_ref().map(|_| last.commit.to_owned());
-    let renamed = renamed(run, admitted, base, opened, earlier).await?;
-    let plan = Plan { since, fresh, scope, renamed, base: opened.base.to_string() };
-    let text = serde_json::to_vec(&plan)
-        .map_err(|err| Failure::internal("the scope cannot be written down").caused_by(err))?;
-    run.folder.write(SCOPE_FILE, &text)?;
-    Ok(plan)
+    Ok(())
+}
+
+/// People have dismissed findings of this very commit since its review, or taken a dismissal back.
+fn is_judged_anew(opened: &ReviewRange, earlier: &EarlierReviews) -> bool {
+    let (memory, head) = (&earlier.memory, opened.head.to_string());
+    let is_same = memory.looked_at == head || memory.head == head;
+    is_same && memory.has_looked_at(&head, &opened.base.to_string()) && earlier.is_judged_anew()
 }
 
 /// Why there is nothing to review: this commit was reviewed, or one that came after it.

@@ -16,6 +16,7 @@ use patchwright_report::{self as report, review};
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::Priority;
 use patchwright_review::incremental::{FindingState, KnownFinding};
+use patchwright_types::outcome::Conclusion;
 use patchwright_types::reviewed::SkippedBecause;
 
 /// More comments than this in one review are noise, and GitHub grows slow.
@@ -97,6 +98,10 @@ fn caution(work: &Work<'_>) -> Option<String> {
 /// What people should know before all else.
 fn remarks(work: &Work<'_>) -> Vec<String> {
     let mut remarks: Vec<String> = caution(work).into_iter().collect();
+    if let (Conclusion::NothingToDo, Some(why)) = (work.reviewed.conclusion, &work.reviewed.reason)
+    {
+        remarks.push(format!("No model was asked: {why}.", why = text::inline(why)));
+    }
     if !work.withheld.is_empty() {
         remarks.push(format!(
             "{} finding(s) were withheld because they contained one of Patchwright's own secrets.",
@@ -136,7 +141,9 @@ fn event(work: &Work<'_>) -> ReviewEvent {
                 && work.doubt.is_none()
                 && work.pull.head_sha == work.reviewed.head
                 && review::is_whole(work.reviewed)
-                && review::is_anything(work.reviewed)
+                // What an earlier review read is not approved by one that read nothing: that one may have had its reasons,
+                // or a person may have taken the approval back.
+                && work.reviewed.coverage.read_files > 0
                 && work.reviewed.evidence.is_clean();
             let is_new = standing != Some(ReviewState::Approved);
             if is_clean && is_new { ReviewEvent::Approve } else { ReviewEvent::Comment }

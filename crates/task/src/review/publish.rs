@@ -336,6 +336,8 @@ fn settled(earlier: &EarlierReviews, reviewed: &Reviewed, seen: HeadView<'_>) ->
         head: &reviewed.head,
         reread: &|path| ended && !left_out(path),
         times: &|known| standing.times(known),
+        suggest: &|found| standing.suggestion(found),
+        suggested: &|known| standing.suggested(known),
         renamed: &renamed,
     };
     settle(&earlier.memory, &earlier.seen, reviewed.findings.clone(), &now)
@@ -348,6 +350,8 @@ fn only_added(earlier: &EarlierReviews, reviewed: &Reviewed) -> SettledFindings 
         head: &reviewed.head,
         reread: &|_| false,
         times: &|_| None,
+        suggest: &|_| None,
+        suggested: &|_| None,
         renamed: &BTreeMap::new(),
     };
     // Nor does it push real ones out of the memory.

@@ -215,7 +215,7 @@ async fn prepare<'a>(
         run.unless_interrupted(open::open(run.world, admitted, &base, &run.stop())).await?;
     let earlier = run.unless_interrupted(EarlierReviews::load(run, admitted)).await?;
     let plan = run.unless_interrupted(plan(run, admitted, &base, &opened, &earlier)).await?;
-    run.unless_interrupted(claim.take(run, admitted, &opened, &earlier)).await?;
+    run.unless_interrupted(claim.take(run, admitted, &opened, &earlier, &plan)).await?;
     let (checks, image) = pipeline::prepare(run, &rules, None, &base, progress).await?;
     let paths = opened.diff.files.iter().map(|file| file.path.clone()).collect();
     let checks = checks.of_change(&rules, paths).await?.into_owned();
@@ -235,8 +235,10 @@ async fn finish(
     let outcome = decide::outcome(&reviewed, worked.stopped.plan);
     salvage::write(run, &reviewed)?;
     salvage::write_report(run, &reviewed, &outcome, None);
-    let is_publishable =
-        matches!(reviewed.conclusion, Conclusion::Done | Conclusion::Partial | Conclusion::Budget);
+    let is_publishable = matches!(
+        reviewed.conclusion,
+        Conclusion::Done | Conclusion::NothingToDo | Conclusion::Partial | Conclusion::Budget
+    );
     let published = if is_publishable && !run.config.dry_run && !run.is_interrupted() {
         progress.phase("Publishing");
         let published = Box::pin(publish::publish(run, admitted, earlier, claim, &reviewed, seen));

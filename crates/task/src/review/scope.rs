@@ -86,6 +86,35 @@ impl Scope {
         scope.order = order.into_iter().map(|(_, at)| at).collect();
         scope
     }
+
+    /// The same, where no model is asked: what was to be read stays unread.
+    #[must_use]
+    pub fn without_reading(mut self, diff: &Diff) -> Scope {
+        let order = std::mem::take(&mut self.order);
+        for file in order.into_iter().filter_map(|at| diff.files.get(at)) {
+            let lines = u64::from(file.added) + u64::from(file.deleted);
+            let (path, why) = (file.path.clone(), SkippedBecause::NotRead);
+            self.skipped.push(Skipped { path, lines, why });
+        }
+        self
+    }
+
+    /// There is nothing that a model could read, and nothing that it should have read. What is too large to be shown is
+    /// said in a review, though nobody reads it.
+    pub fn is_nothing(&self) -> bool {
+        self.order.is_empty() && !self.skipped.iter().any(|file| file.why.is_shortfall())
+    }
+
+    /// Why nothing is read of the pull request `number`, after a review at the commit `since` or before any.
+    pub fn why_nothing(number: u64, since: Option<&str>) -> String {
+        let name = format!("pull request #{number}");
+        match since {
+            Some(_) => {
+                format!("nothing that is reviewed in {name} has changed since the last review")
+            }
+            None => format!("{name} has no file to review: all are filtered out or not text"),
+        }
+    }
 }
 
 /// Files that programs write: read last.

@@ -4,7 +4,7 @@
 use super::earlier::{SEARCHED, links};
 use super::outbox::Outbox;
 use super::post::{self, PostedReview};
-use super::publish::{Origin, Work};
+use super::publish::{Doubt, Origin, Work};
 use patchwright_base::error::Result;
 use patchwright_forge::{Comment, ForgeError};
 use patchwright_report::review::sticky::{self, Sticky};
@@ -12,7 +12,7 @@ use patchwright_report::{self as report, review};
 use patchwright_review::incremental::Memory;
 use patchwright_review::unread::{UnreadFiles, UnreadPaths};
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::reviewed::Reviewed;
+use patchwright_types::reviewed::{Reviewed, SkippedBecause};
 
 /// What became of the comment.
 pub(super) enum StickyOutcome {
@@ -148,7 +148,9 @@ fn memory(work: &Work<'_>, posted: &PostedReview) -> Memory {
     if work.origin == Origin::HandedOver || !has_looked(reviewed) {
         return Memory { findings, paused: false, last_review, kept_request, ..earlier.clone() };
     }
-    let is_read = review::is_whole(reviewed) && review::is_anything(reviewed);
+    // What was withheld, or has failed the check before, is remembered nowhere, so the next review has to find it again.
+    let is_shown = work.withheld.is_empty() && work.doubt != Some(Doubt::FailedBefore);
+    let is_read = review::is_whole(reviewed) && review::is_anything(reviewed) && is_shown;
     let (head, base) = if is_read {
         (reviewed.head.clone(), reviewed.base.clone())
     } else {
@@ -162,7 +164,7 @@ fn memory(work: &Work<'_>, posted: &PostedReview) -> Memory {
         paused: false,
         looked_at: reviewed.head.clone(),
         looked_at_base: reviewed.base.clone(),
-        rest: if is_read { None } else { unread(work) },
+        rest: unread(work).filter(|_| is_shown),
         last_review,
         kept_request,
     }
@@ -175,14 +177,20 @@ fn has_looked(reviewed: &Reviewed) -> bool {
         || (reviewed.is_partly_done && reviewed.coverage.read_files > 0)
 }
 
-/// What is left for the next review, when this one has read something that counts.
+/// What is left for the next review, when this one has read something that counts: what it should have read, and what the
+/// rules left out, which other rules may not.
 fn unread(work: &Work<'_>) -> Option<UnreadFiles> {
     let reviewed = work.reviewed;
-    if !reviewed.is_partly_done || !review::is_anything(reviewed) {
+    let is_nothing = reviewed.conclusion == Conclusion::NothingToDo;
+    if !reviewed.is_partly_done || !(is_nothing || review::is_anything(reviewed)) {
         return None;
     }
-    let left = reviewed.coverage.skipped.iter().filter(|file| file.why.is_shortfall());
-    let left = left.map(|file| file.path.clone()).collect();
+    let is_left = |why: SkippedBecause| why.is_shortfall() || why == SkippedBecause::Filtered;
+    let left = reviewed.coverage.skipped.iter().filter(|file| is_left(file.why));
+    let left: Vec<String> = left.map(|file| file.path.clone()).collect();
+    if left.is_empty() && review::is_whole(reviewed) && review::is_anything(reviewed) {
+        return None;
+    }
     let all = work.diff.iter().flat_map(|diff| &diff.files).map(|file| file.path.as_str());
     Some(UnreadFiles { base: reviewed.base.clone(), which: UnreadPaths::new(left, all)? })
 }

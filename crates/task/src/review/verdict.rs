@@ -13,6 +13,7 @@ use patchwright_forge::{BegunCheck, CheckConclusion, CheckDraft};
 use patchwright_report::review::check::{self, Check};
 use patchwright_report::review::claim::{self, Claim};
 use patchwright_review::anchor::Anchored;
+use patchwright_types::reviewed::Skipped;
 
 /// The file of a run before which the last verdict on the commit was a failure.
 const FAILED_BEFORE: &str = "failed-before";
@@ -173,6 +174,22 @@ pub(super) async fn end_left_behind(
     let draft = check::left_behind(&admitted.head, page, run.environment.run_url.as_deref());
     if let Err(err) = outbox.forge.end_running_check(outbox.repository, &draft).await {
         outbox.ui.detail(&format!("the check could not be ended: {err}"));
+    }
+}
+
+/// Says on the commit that there is nothing in the pull request that could be read, and that nothing was read before.
+pub(super) async fn nothing_to_read(
+    run: &Run<'_>,
+    admitted: &AdmittedReview,
+    skipped: &[Skipped],
+    why: &str,
+) {
+    let Ok(outbox) = Outbox::of(run, admitted) else { return };
+    let run_url = run.environment.run_url.as_deref();
+    let mut draft = check::nothing_to_read(&admitted.head, why, skipped, run_url);
+    draft.summary = outbox.redactor.redact(&draft.summary);
+    if let Err(err) = outbox.forge.put_check(outbox.repository, &draft).await {
+        outbox.ui.detail(&format!("the check could not be written: {err}"));
     }
 }
 

@@ -1,0 +1,192 @@
+//! Commits at which nothing is left to read: they have a check all the same, with the verdict of what is known, and no model
+//! is asked for it.
+
+use serde_json::{Value, json};
+
+use super::{adds, github, newest_result, review, reviewer, sticky, table, verdicts};
+use crate::support::git_repo::{deleted, file, git, submodule};
+use crate::support::github::GitHub;
+use crate::support::world::{Output, TestWorld};
+
+/// Title and conclusion of the newest check on the newest commit.
+fn check(world: &TestWorld) -> (String, String) {
+    let head = world.github.head_of(3);
+    let on_head = world.github.check_runs().into_iter().filter(|run| run.sha == head);
+    let newest = on_head.last().expect("the newest commit has a check");
+    (newest.conclusion.unwrap_or_default(), newest.title.unwrap_or_default())
+}
+
+fn is(conclusion: &str, title: &str) -> (String, String) {
+    (conclusion.to_owned(), title.to_owned())
+}
+
+/// As GitHub's button "Update branch" does.
+fn update_branch(world: &TestWorld) {
+    world.github.push("main", &[("more.txt", "more\n")]);
+    let path = world.github.repository_path();
+    let tree = git(&path, &["merge-tree", "--write-tree", "feature", "main"]);
+    merge(world, tree.trim(), &["feature", "main"]);
+}
+
+fn empty_commit(world: &TestWorld) {
+    merge(world, "feature^{tree}", &["feature"]);
+}
+
+fn merge(world: &TestWorld, tree: &str, parents: &[&str]) {
+    let path = world.github.repository_path();
+    let mut args = vec!["commit-tree", tree, "-m", "More"];
+    args.extend(parents.iter().flat_map(|parent| ["-p", parent]));
+    let commit = git(&path, &args);
+    world.github.reset_pull_to(3, commit.trim());
+}
+
+fn reviewed_again(world: &TestWorld) -> Output {
+    let asked = world.model.requests().len();
+    let output = review(world);
+    assert_eq!(world.model.requests().len(), asked, "no model is asked: {}", output.text());
+    output
+}
+
+#[test]
+fn an_update_of_the_branch_and_an_empty_commit_keep_the_verdict() {
+    for (finding, expected) in [
+        (None, is("success", "No findings")),
+        (Some(adds(3, 0)), is("failure", "1 finding at P0 or above")),
+    ] {
+        let world = TestWorld::new(github().actions_token(), reviewer(finding));
+        review(&world).expect(0);
+        assert_eq!(check(&world), expected);
+        for push in [update_branch, empty_commit] {
+            push(&world);
+            let output = reviewed_again(&world).expect(10);
+            assert!(
+                output.stderr.contains("has changed since the last review"),
+                "{}",
+                output.stderr
+            );
+            assert_eq!(check(&world), expected);
+            assert!(sticky(&world).contains("No model was asked"), "{}", sticky(&world));
+            reviewed_again(&world).expect(10);
+        }
+        assert!(world.github.reviews(3).len() <= 1, "nothing is posted twice");
+    }
+}
+
+#[test]
+fn a_check_of_the_repository_that_fails_is_not_shaken_off_by_an_empty_commit() {
+    let world = TestWorld::new(github().actions_token(), reviewer([]));
+    let world = world.set("PATCHWRIGHT_VERIFY", "! test -e calc.py");
+    review(&world).expect(0);
+    let expected = is("failure", "1 check fails that passed before");
+    assert_eq!(check(&world), expected);
+    empty_commit(&world);
+    reviewed_again(&world).expect(10);
+    assert_eq!(check(&world), expected);
+}
+
+/// The file of the finding is no part of the pull request any more, and nothing else is to be read.
+#[test]
+fn what_is_gone_with_its_file_is_fixed() {
+    let turns = reviewer([adds(3, 0)]);
+    let world = TestWorld::new(github().actions_token(), turns);
+    world.github.push_to_pull(3, &[("more.py", "a = 1\n")]);
+    review(&world).expect(0);
+    assert_eq!(check(&world).0, "failure");
+    world.github.push_entries_to_pull(3, &[deleted("calc.py")]);
+    reviewed_again(&world).expect(10);
+    assert_eq!(table(&world), ["fixed: Adds 3"]);
+    assert_eq!(check(&world), is("success", "No findings"));
+}
+
+/// An approval is for what was read, by the review that read it.
+#[test]
+fn what_was_not_approved_is_not_approved_because_nothing_came_after_it() {
+    let config = "review:\n  event: approve\n  minimum-priority: 1\n";
+    let world = TestWorld::new(github(), reviewer([adds(3, 2)]));
+    let path = world.path("config.yml");
+    fs_err::write(&path, config).unwrap();
+    let run = || world.run(&["review", "acme/app#3", "--config", &path.display().to_string()]);
+    run().expect(0);
+    empty_commit(&world);
+    run().expect(10);
+    assert!(world.github.reviews(3).iter().all(|review| review.state != "APPROVED"));
+    assert_eq!(verdicts(&world), ["success", "success"]);
+}
+
+fn with(files: &[crate::support::git_repo::Entry], rules: &str) -> TestWorld {
+    let github = GitHub::new()
+        .repository("acme/app", &[("README.md", "# app\n"), (".github/patchwright.yml", rules)])
+        .pull_onto("main", 3, "Add files", "feature", files)
+        .actions_token();
+    TestWorld::new(github, [])
+}
+
+#[test]
+fn where_nothing_can_be_read_the_check_says_so_and_only_what_the_rules_leave_out_lets_it_through() {
+    let rules = "review:\n  ignore-paths: [\"*.lock\"]\n";
+    let (lock, png) = (|| file("app.lock", "a\n"), || file("logo.png", vec![0x89, b'P', 0, 1, 2]));
+    let module = || submodule("lib", &"ab".repeat(20));
+    for (files, name, expected) in [
+        (vec![lock()], "app.lock", is("neutral", "Nothing to review")),
+        (vec![png()], "logo.png", is("action_required", "Nothing was read")),
+        (vec![module()], "lib", is("action_required", "Nothing was read")),
+        (vec![lock(), png()], "logo.png", is("action_required", "Nothing was read")),
+    ] {
+        let world = with(&files, rules);
+        for args in [&[][..], &["--full"]] {
+            let output = world.run(&[&["review", "acme/app#3"], args].concat()).expect(10);
+            assert!(output.stderr.contains("has no file to review"), "{}", output.stderr);
+            assert_eq!(check(&world), expected);
+        }
+        let summary = world.github.check_runs()[0].summary.clone().unwrap();
+        assert!(summary.contains(&format!("`{name}`")), "{summary}");
+        assert!(world.github.comments(3).is_empty(), "nobody is told");
+        assert!(world.model.requests().is_empty());
+    }
+    let world = with(&[lock()], rules);
+    world.run(&["review", "acme/app#3", "--dry-run"]).expect(10);
+    assert!(world.github.check_runs().is_empty());
+}
+
+/// What the rules left out was read by nobody.
+#[test]
+fn a_file_that_a_rule_left_out_is_read_when_the_rule_is_gone() {
+    let world = TestWorld::new(github().actions_token(), [reviewer([]), reviewer([])].concat());
+    world.github.push_to_pull(3, &[("more.py", "a = 1\n")]);
+    let path = world.path("config.yml");
+    let run = |rules: &str| {
+        fs_err::write(&path, rules).unwrap();
+        world.run(&["review", "acme/app#3", "--config", &path.display().to_string()])
+    };
+    run("review:\n  ignore-paths: [calc.py]\n").expect(0);
+    empty_commit(&world);
+    run("review:\n  ignore-paths: [calc.py]\n").expect(10);
+    world.github.push_to_pull(3, &[("more.py", "a = 2\n")]);
+    run("{}\n").expect(0);
+    let result: Value = newest_result(&world);
+    assert_eq!(result["coverage"]["skipped"], json!([]), "{result}");
+    assert_eq!(result["coverage"]["read_files"], 2);
+}
+
+/// What people say counts without another review of the same code.
+#[test]
+fn a_dismissal_changes_the_verdict_of_the_same_commit_and_so_does_taking_it_back() {
+    let world = TestWorld::new(github().actions_token(), reviewer([adds(3, 0), adds(5, 3)]));
+    review(&world).expect(0);
+    let comment = world.github.review_comments(3)[0].id;
+    reviewed_again(&world).expect(10);
+    assert_eq!(check(&world), is("failure", "1 finding at P0 or above"));
+    world.github.resolve("otto", comment);
+    reviewed_again(&world).expect(10);
+    assert_eq!(table(&world), ["still there: Adds 5", "dismissed: Adds 3"]);
+    assert_eq!(check(&world), is("success", "1 finding"));
+    let comments = world.github.comments(3);
+    let output = reviewed_again(&world).expect(10);
+    assert!(output.stderr.contains("was reviewed at"), "{}", output.stderr);
+    assert_eq!(world.github.comments(3)[0].body, comments[0].body);
+    world.github.unresolve(comment);
+    reviewed_again(&world).expect(10);
+    assert_eq!(table(&world), ["still there: Adds 5", "still there: Adds 3"]);
+    assert_eq!(check(&world), is("failure", "1 finding at P0 or above"));
+    assert_eq!(world.github.reviews(3).len(), 1);
+}
