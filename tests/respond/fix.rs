@@ -10,7 +10,7 @@ use super::{
 use crate::resume::meanwhile;
 use crate::support::git_http::git;
 use crate::support::model::{call, custom, say};
-use crate::support::world::{PATCH, TestWorld, fix};
+use crate::support::world::{PATCH, TestWorld, fix, write};
 
 /// The files of the head of the pull request, and the subjects of its commits.
 fn branch(world: &TestWorld, repository: &str) -> (String, Vec<String>) {
@@ -224,6 +224,33 @@ fn a_fork_that_does_not_gets_a_patch_to_apply() {
     let answer = &answers(&world, PULL)[0];
     assert!(answer.contains("does not let maintainers push"), "{answer}");
     assert!(answer.contains("+  echo $(($1 + $2))") && answer.contains("git apply"), "{answer}");
+}
+
+/// The server knows more kinds of secrets than we do: what it keeps out of the branch is in no comment either.
+#[test]
+fn what_the_server_takes_for_a_secret_is_not_in_the_answer() {
+    let turns = write("settings.ini", "key = zq81-kept-out-of-sight", "Add the key\n\nAs asked.");
+    let world = TestWorld::new(with_pull(), turns).set("PATCHWRIGHT_VERIFY", "true");
+    let script = "#!/bin/sh\ncat >&2 <<'EOF'\n\
+        error: GH013: Repository rule violations found for refs/heads/topic.\n\n\
+        - GITHUB PUSH PROTECTION\n  ————————————————————————————————————————————\n    \
+        Resolve the following violations before pushing again\n\n    - Push cannot contain secrets\n\n     \
+        (?) Learn how to resolve a blocked push\n     \
+        https://docs.github.com/code-security/secret-scanning/working-with-secret-scanning-and-push-protection\n\n      \
+        —— Key of a Shop ———————————————————————————————————\n       locations:\n         - commit: 0123abcd\n           \
+        path: settings.ini:1\nEOF\nexit 1\n";
+    world.github.git().hook("acme/app", "pre-receive", script);
+    let head = world.github.head_of(PULL);
+    let output = say_on_pull(&world, "@patchwright fix: add the key");
+    assert_eq!(output.code, 20, "{}", output.text());
+    assert_eq!(world.github.head_of(PULL), head);
+    let answer = answers(&world, PULL).pop().unwrap();
+    for said in
+        ["Push cannot contain secrets", "Key of a Shop", "settings.ini:1", "is not shown here"]
+    {
+        assert!(answer.contains(said), "{said}: {answer}");
+    }
+    assert!(!answer.contains("kept-out-of-sight") && !answer.contains("git apply"), "{answer}");
 }
 
 #[test]

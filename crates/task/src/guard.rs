@@ -9,6 +9,7 @@ use patchwright_config::publish::Signing;
 use patchwright_forge::{
     BranchRule, Forge, ForgeError, Repository, RepositoryId, RuleKind, TextRule, staging_branch,
 };
+use patchwright_git::clone::collide;
 use patchwright_policy::names::Patterns;
 
 /// Whether a branch is there already, so that its name is no question.
@@ -134,7 +135,16 @@ async fn staging(run: &Run<'_>, repository: &Repository) -> Result<()> {
         return Ok(());
     }
     let name = staging_branch(&run.folder.id);
-    let rules = run.world.forge()?.branch_rules(&repository.id, &name).await;
+    let forge = run.world.forge()?;
+    let beside = forge.branches_beside(repository, std::slice::from_ref(&name)).await;
+    let beside = beside.map_err(Failure::from)?;
+    if let Some(other) = beside.iter().find(|branch| collide(branch, &name)) {
+        let message = format!("no branch can be called `{name}` beside the branch `{other}`");
+        return Err(Failure::refused(message).hint(format!(
+            "commits are signed and verified on such a branch before they are pushed: delete or rename `{other}`"
+        )));
+    }
+    let rules = forge.branch_rules(&repository.id, &name).await;
     for rule in rules.map_err(Failure::from)? {
         let problem = match &rule.kind {
             RuleKind::BranchName(text) if !text.holds(&name) => Some(misnamed(&rule, &name, text)),

@@ -89,7 +89,7 @@ pub(super) async fn change(
             let body = words::landed_before(commit, url.as_deref(), branch);
             return Ok(CommandReply::with_body(Conclusion::Done, body));
         }
-        PushResult::Patch { why } => {
+        PushResult::Patch { why } | PushResult::Withheld { why } => {
             outcome.conclusion = Conclusion::Partial;
             outcome.reason = Some(why.clone());
         }
@@ -130,6 +130,7 @@ pub(super) fn message(said: &str, landed: &PushResult) -> String {
         PushResult::There { .. }
         | PushResult::Contained { .. }
         | PushResult::Patch { .. }
+        | PushResult::Withheld { .. }
         | PushResult::Nothing
         | PushResult::Stopped => said.to_owned(),
     }
