@@ -226,7 +226,7 @@ fn refused(err: &ForgeError) -> PushResult {
     let words = why.to_lowercase();
     if ["secret", "push protection"].iter().any(|named| words.contains(named)) {
         let why = format!(
-            "{why}. The change is not shown here for that; it is among the run's files as `change.patch`"
+            "the change is among the run's files as `change.patch`, and not shown here for what the server found: {why}"
         );
         return PushResult::Withheld { why };
     }
