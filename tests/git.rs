@@ -17,7 +17,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use patchwright_ecosystems::files::{Kind, Tree};
-use patchwright_git::clone::{Repo, fetch, mirror, remote_ref};
+use patchwright_git::clone::{Asker, Repo, fetch, mirror, module_mirror, remote_ref};
 use patchwright_git::commit::{CommitSpec, Identity, create};
 use patchwright_git::diff::{DiffSpec, tree_of, unified};
 use patchwright_git::push::push;

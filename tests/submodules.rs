@@ -169,6 +169,57 @@ fn the_token_goes_to_the_same_owner_only_and_what_needs_one_is_said() {
     assert!(world.github.pulls()[0].body.contains("`closed` was not fetched"));
 }
 
+/// What a run has fetched with its token is not there for a run on a stranger's repository that names it.
+#[test]
+fn what_another_run_has_fetched_is_asked_for_as_whoever_names_it() {
+    let github = github()
+        .repository("acme/closed", &[("closed.txt", "KEPT-FROM-STRANGERS\n")])
+        .with(|repository| repository.private = true)
+        .repository("evil/app", FILES)
+        .issue("evil/app", 9, "add subtracts", "`add 2 2` prints 0.")
+        .by("rita");
+    let look = "cat lib/closed.txt";
+    let world = TestWorld::new(github, work(look)).set("PATCHWRIGHT_SUBMODULES", "true");
+    let closed = tip(&world, "acme/closed");
+    let address = format!("{}/acme/closed.git", world.github.server_url());
+    name(&world, "acme/app", &[("lib", "../closed", &closed)]);
+    name(&world, "evil/app", &[("lib", &address, &closed)]);
+    world.issue().expect(0);
+    assert!(world.told().contains("KEPT-FROM-STRANGERS"));
+    let (told, before) = (world.model.requests().len(), asked(&world, "acme/closed").len());
+    world.model.add(work(look));
+    let output = world.run(&["issue", "evil/app#9"]);
+    let requests = world.model.requests();
+    assert!(requests.len() > told, "{}", output.text());
+    for request in &requests[told..] {
+        assert!(!String::from_utf8_lossy(&request.raw).contains("KEPT-FROM-STRANGERS"));
+    }
+    assert!(output.stderr.contains("the submodule `lib` was not fetched"), "{}", output.text());
+    let asked = asked(&world, "acme/closed");
+    assert!(asked.len() > before && asked[before..].iter().all(|with_token| !with_token));
+}
+
+/// A library of strangers does not have our token read what they may not.
+#[test]
+fn what_a_strangers_submodule_names_is_asked_for_without_the_token() {
+    let github = github()
+        .repository("acme/closed", &[("closed.txt", "KEPT-FROM-STRANGERS\n")])
+        .with(|repository| repository.private = true);
+    let world = TestWorld::new(github, work("cat open/deep/closed.txt; cat open/deep/deep.txt"))
+        .set("PATCHWRIGHT_SUBMODULES", "recursive");
+    let server = world.github.server_url();
+    let (closed, open) = (tip(&world, "acme/closed"), format!("{server}/other/open.git"));
+    let address = format!("{server}/acme/closed.git");
+    let named = name(&world, "other/open", &[("deep", &address, &closed)]);
+    name(&world, "acme/app", &[("open", &open, &named)]);
+    let output = world.issue().expect(0);
+    assert!(!world.told().contains("KEPT-FROM-STRANGERS"), "{}", output.text());
+    let said = "the submodule `open/deep` was not fetched";
+    assert!(output.stderr.contains(said), "{}", output.text());
+    let asked = asked(&world, "acme/closed");
+    assert!(!asked.is_empty() && asked.iter().all(|with_token| !with_token));
+}
+
 #[test]
 fn what_no_address_should_be_is_not_followed() {
     let addresses = [

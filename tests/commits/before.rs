@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use super::{BRANCH, branches};
+use crate::support::git_http::git;
 use crate::support::github::{Fault, GitHub, Kind};
 use crate::support::world::{FILES, TestWorld, fix, github, github_with};
 
@@ -84,6 +85,17 @@ fn a_rule_against_the_branch_that_signing_takes_is_told_first() {
     let world = TestWorld::new(github().rule_below(STAGING, "creation", None), fix());
     world.issue().expect(0);
     assert_eq!(world.github.pulls().len(), 1);
+}
+
+#[test]
+fn a_branch_in_the_way_of_those_that_signing_takes_is_told_first() {
+    let world = TestWorld::new(github(), fix()).set("PATCHWRIGHT_SIGN", "github");
+    git(&world.github.repository_path(), &["branch", "patchwright-staging", "main"]);
+    let output = world.issue().expect(30);
+    let said = "beside the branch `patchwright-staging`";
+    assert!(output.stderr.contains(said), "{}", output.text());
+    assert!(output.stderr.contains("delete or rename `patchwright-staging`"), "{}", output.text());
+    assert_eq!(world.model.requests().len(), 0, "the model was asked");
 }
 
 #[test]

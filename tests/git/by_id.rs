@@ -145,3 +145,53 @@ fn left_behind(world: &World) -> Vec<String> {
     let paths = paths.map(|path| path.display().to_string());
     paths.filter(|path| path.contains("incoming-")).collect()
 }
+
+/// Whoever names a repository is told by its server whether they may have the commit, whatever others have brought here.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_another_has_brought_is_asked_for_again() {
+    let world = World::with(&[file("a", noise(50_000))]).await;
+    let id = world.server.tip(REPOSITORY, "main").unwrap();
+    let module = async |remote: Remote, asker| {
+        let (state, url, refs) = (world.state(), world.clone_url(), [id.clone()]);
+        blocking(move || {
+            let repo = module_mirror(&state, &url, asker)?;
+            fetch(&repo, &remote, &refs, 1)?;
+            Ok(repo)
+        })
+        .await
+    };
+    let ours = module(world.remote(), Asker::Ourselves).await.unwrap();
+    let before = world.server.requests().len();
+    let again = module(world.remote(), Asker::Ourselves).await.unwrap();
+    assert_eq!(ours.path(), again.path());
+    let requests = world.server.requests();
+    assert_eq!(requests.len(), before + 1, "one question");
+    git(ours.path(), &["fsck", "--strict"]);
+    let size: u64 = walk(ours.path()).iter().map(|it| it.metadata().unwrap().len()).sum();
+    assert!(size < 80_000, "it is there once: {size} bytes");
+    for (token, asker) in
+        [(Some("wrong"), Asker::Ourselves), (None, Asker::Ourselves), (None, Asker::Anybody)]
+    {
+        let error = module(world.remote_with(token), asker).await.unwrap_err();
+        assert!(matches!(error, GitError::Authentication { .. }), "{token:?}: {error:?}");
+    }
+    // Where the server speaks another version as well.
+    world.server.is_old(true);
+    module(world.remote(), Asker::Ourselves).await.unwrap();
+    let error = module(world.remote_with(None), Asker::Ourselves).await.unwrap_err();
+    assert!(matches!(error, GitError::Authentication { .. }), "{error:?}");
+    world.server.is_old(false);
+    // A commit of other people under the same name.
+    let other = world.server.commit(REPOSITORY, "other", "Other", &[file("b", "1\n")]);
+    git(&world.server.path(REPOSITORY), &["update-ref", "refs/heads/main", &other]);
+    git(&world.server.path(REPOSITORY), &["update-ref", "-d", "refs/heads/other"]);
+    git(&world.server.path(REPOSITORY), &["reflog", "expire", "--expire=now", "--all"]);
+    git(&world.server.path(REPOSITORY), &["gc", "--quiet", "--prune=now"]);
+    let error = module(world.remote(), Asker::Ourselves).await.unwrap_err();
+    assert!(matches!(error, GitError::NotFound(_)), "{error:?}");
+
+    let fetched = world.fetch(world.remote(), &[&other], 1).await;
+    fetched.unwrap();
+    let error = world.fetch(world.remote_with(None).asked_always(), &[&other], 1).await;
+    assert!(matches!(error.unwrap_err(), GitError::Authentication { .. }));
+}

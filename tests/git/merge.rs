@@ -2,8 +2,11 @@
 
 use super::*;
 use patchwright_git::commit::{between, merge, replay};
-use patchwright_git::merge::{Conflict, ConflictKind, Labels, MergeResult, with_markers};
+use patchwright_git::merge::{
+    BaseComparison, Conflict, ConflictKind, Labels, MergeResult, compare_with_base, with_markers,
+};
 use patchwright_git::push::NewCommits;
+use patchwright_git::tree;
 
 const LABELS: Labels<'_> = Labels { base: "main", change: "pull request #8" };
 
@@ -61,7 +64,7 @@ async fn each_kind_of_conflict_leaves_the_file_as_it_says() {
     .await;
     let MergeResult::Conflicts { tree, files } = merged(&repo, oids) else { panic!("clean") };
     let kinds: Vec<(&str, ConflictKind)> =
-        files.iter().map(|Conflict { path, kind }| (path.as_str(), *kind)).collect();
+        files.iter().map(|Conflict { path, kind, .. }| (path.as_str(), *kind)).collect();
     assert_eq!(
         kinds,
         [
@@ -85,6 +88,140 @@ async fn each_kind_of_conflict_leaves_the_file_as_it_says() {
     assert_eq!(shown(&repo, tree, "deleted-there"), "z\n");
     let listed = git(repo.path(), &["ls-tree", &tree.to_string(), "text"]);
     assert!(listed.starts_with("100755 "), "the mode that one side has changed: {listed}");
+}
+
+/// A case of [`what_was_moved_is_merged_or_in_conflict_as_in_git`]: what was there, on the base, in the change, and the
+/// conflicts.
+type Moved<'a> =
+    (&'a str, Vec<Entry>, Vec<Entry>, Vec<Entry>, &'a [(&'a str, ConflictKind, Option<&'a str>)]);
+
+const WAS: Option<&str> = Some("old");
+
+fn moved_cases() -> Vec<Moved<'static>> {
+    let lines = |first: &str, last: &str| -> String {
+        let middle: String = (0..20).map(|line| format!("line {line}\n")).collect();
+        format!("{first}\n{middle}{last}\n")
+    };
+    let old = || vec![file("old", lines("a", "z")), file("other", "x\n")];
+    let gone = || vec![deleted("old")];
+    let at = |path: &str| vec![deleted("old"), file(path, lines("a", "z"))];
+    let with = |path: &str, first: &str, last: &str| {
+        let deleted = (path != "old").then(|| deleted("old"));
+        deleted.into_iter().chain([file(path, lines(first, last))]).collect::<Vec<_>>()
+    };
+    vec![
+        (
+            "deleted here",
+            old(),
+            at("in/old"),
+            gone(),
+            &[("in/old", ConflictKind::MovedOnBase, WAS)],
+        ),
+        (
+            "and changed",
+            old(),
+            with("new", "A", "z"),
+            gone(),
+            &[("new", ConflictKind::MovedOnBase, WAS)],
+        ),
+        ("deleted there", old(), gone(), at("new"), &[("new", ConflictKind::MovedByChange, WAS)]),
+        (
+            "apart",
+            old(),
+            at("b"),
+            at("c"),
+            &[("b", ConflictKind::MovedApart, WAS), ("c", ConflictKind::MovedApart, WAS)],
+        ),
+        ("alike", old(), at("new"), at("new"), &[]),
+        ("alike, with changes", old(), with("new", "A", "z"), with("new", "a", "Z"), &[]),
+        ("changed here", old(), at("new"), with("old", "a", "Z"), &[]),
+        ("changed there", old(), with("old", "A", "z"), at("new"), &[]),
+        (
+            "the same line",
+            old(),
+            with("new", "a", "Y"),
+            with("old", "a", "Z"),
+            &[("new", ConflictKind::Marked, WAS)],
+        ),
+        ("deleted by both", old(), gone(), gone(), &[]),
+        ("by one only", old(), at("new"), vec![file("other", "y\n")], &[]),
+        (
+            "that is not merged",
+            vec![file("old", lines("a", "z")), file(".gitattributes", "old -merge\n")],
+            with("old", "A", "z"),
+            with("old", "a", "Z"),
+            &[("old", ConflictKind::Unmerged, None)],
+        ),
+        (
+            "of nothing",
+            vec![file("old", ""), file("other", "x\n")],
+            vec![deleted("old"), file("new", "")],
+            gone(),
+            &[],
+        ),
+    ]
+}
+
+/// The real git is the judge of what is a conflict, and of what comes of it where there is none.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_moved_is_merged_or_in_conflict_as_in_git() {
+    for (name, before, base, change, wanted) in moved_cases() {
+        let (_world, repo, oids) = sides(&before, &base, &change).await;
+        let [_, ours, theirs] = oids.map(|oid| oid.to_string());
+        let attributes = format!("attr.tree={ours}");
+        let judge = command(
+            repo.path(),
+            &["-c", &attributes, "merge-tree", "--write-tree", &ours, &theirs],
+        )
+        .output()
+        .unwrap();
+        let said = String::from_utf8(judge.stdout).unwrap();
+        let (tree, found) = match merged(&repo, oids) {
+            MergeResult::Clean(tree) => (tree, Vec::new()),
+            MergeResult::Conflicts { tree, files } => (tree, files),
+        };
+        let shown: Vec<(&str, ConflictKind, Option<&str>)> =
+            found.iter().map(|it| (it.path.as_str(), it.kind, it.from.as_deref())).collect();
+        assert_eq!(shown, wanted, "{name}: {said}");
+        assert_eq!(judge.status.code(), Some(i32::from(!found.is_empty())), "{name}: {said}");
+        if found.is_empty() {
+            assert_eq!(format!("{tree}\n"), said, "{name}");
+        }
+        let [old, base, change] = oids;
+        let compared = compare_with_base(&repo, old, base, change).unwrap();
+        assert_eq!(compared == BaseComparison::Conflicts, !found.is_empty(), "{name}");
+        git(repo.path(), &["fsck", "--strict"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changed_is_carried_over_to_a_tree_that_has_more() {
+    let (_world, repo, [old, base, more]) = sides(
+        &[file("a", "1\n"), file("b", "1\n"), file("dir/c", "1\n")],
+        &[file("a", "2\n"), deleted("b"), file("new", "1\n"), file("dir/d", "1\n")],
+        &[
+            file("kept", "1\n"),
+            submodule("lib", &"1".repeat(40)),
+            symlink("dir/out", "/etc/passwd"),
+        ],
+    )
+    .await;
+    let [from, to, onto] = [old, base, more].map(|commit| tree_of(&repo, commit).unwrap());
+    let carried = tree::carry(&repo, from, to, onto).unwrap();
+    let listed = git(repo.path(), &["ls-tree", "-r", "--name-only", &carried.to_string()]);
+    assert_eq!(listed, "a\ndir/c\ndir/d\ndir/out\nkept\nlib\nnew\n");
+    assert_eq!(shown(&repo, carried, "a"), "2\n");
+    let differing = tree::differing_paths(&repo, onto, carried).unwrap();
+    assert_eq!(differing.into_iter().collect::<Vec<_>>(), ["a", "b", "dir/d", "new"]);
+    assert!(tree::is_same_at(&repo, onto, carried, "dir/out").unwrap());
+    assert!(!tree::is_same_at(&repo, onto, carried, "b").unwrap());
+    // A file in the place of a folder would take along what nobody has seen.
+    let file_for_folder = [deleted("dir/c"), file("dir", "1\n")];
+    let (_world, repo, [old, base, more]) =
+        sides(&[file("dir/c", "1\n")], &file_for_folder, &[file("dir/unseen", "1\n")]).await;
+    let [from, to, onto] = [old, base, more].map(|commit| tree_of(&repo, commit).unwrap());
+    let error = tree::carry(&repo, from, to, onto).unwrap_err();
+    assert!(error.to_string().contains("`dir/unseen` cannot stay"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,13 +9,13 @@ use crate::support::model::{Turn, call, say};
 use crate::support::world::{TestWorld, fix};
 use serde_json::json;
 
-const BRANCH: &str = "patchwright/issue-7";
+pub(super) const BRANCH: &str = "patchwright/issue-7";
 /// The line that the fix changes, changed otherwise.
-const MOVED: &str = "add() {\n  echo $(($1 - $2)) # todo\n}\n";
-const BOTH: &str = "add() {\n  echo $(($1 + $2)) # todo\n}\n";
+pub(super) const MOVED: &str = "add() {\n  echo $(($1 - $2)) # todo\n}\n";
+pub(super) const BOTH: &str = "add() {\n  echo $(($1 + $2)) # todo\n}\n";
 
 /// A pull request that a run of ours has opened.
-fn opened() -> TestWorld {
+pub(super) fn opened() -> TestWorld {
     let github = project().issue("acme/app", 7, "add subtracts", "It prints 0.").by("rita");
     let world = TestWorld::new(github, fix());
     world.run(&["issue", "acme/app#7"]).expect(0);
@@ -32,16 +32,16 @@ fn commits(world: &TestWorld) -> Vec<String> {
     log.lines().map(str::to_owned).collect()
 }
 
-fn tip(world: &TestWorld, branch: &str) -> String {
+pub(super) fn tip(world: &TestWorld, branch: &str) -> String {
     git(&world.github.repository_path(), &["rev-parse", branch]).trim().to_owned()
 }
 
-fn on_branch(world: &TestWorld, path: &str) -> String {
+pub(super) fn on_branch(world: &TestWorld, path: &str) -> String {
     git(&world.github.repository_path(), &["show", &format!("{BRANCH}:{path}")])
 }
 
 /// Reads the file and writes what both sides want.
-fn resolves(content: &str, last: &str) -> Vec<Turn> {
+pub(super) fn resolves(content: &str, last: &str) -> Vec<Turn> {
     let command = format!("cat calc.sh; cat > calc.sh <<'EOF'\n{content}EOF\n");
     vec![
         call("shell_command", json!({"command": command})),
@@ -219,7 +219,7 @@ fn what_cannot_be_rebased_is_said() {
     assert_ne!(world.github.head_of(PULL), head);
 }
 
-fn wait_for(mut reached: impl FnMut() -> bool) {
+pub(super) fn wait_for(mut reached: impl FnMut() -> bool) {
     let began = Instant::now();
     while !reached() {
         assert!(began.elapsed() < Duration::from_mins(1), "nothing happens any more");

@@ -1,5 +1,5 @@
-//! What the `.gitattributes` of a commit say of a path: whether git LFS keeps it, and whether git stores its lines
-//! with LF. We upload nothing to LFS, so a change to such a path would publish the content where a pointer belongs.
+//! What the `.gitattributes` of a commit say of a path: whether git LFS keeps it, whether git stores its lines with LF, and
+//! whether two versions of it are merged line by line. We upload nothing to LFS, so a change to such a path would publish the content where a pointer belongs.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -41,6 +41,7 @@ struct Said {
     is_lfs: Option<bool>,
     text: Option<Text>,
     has_eol: Option<bool>,
+    is_merged: Option<bool>,
 }
 
 /// The attribute `text`.
@@ -60,6 +61,7 @@ impl Said {
             is_lfs: later.is_lfs.or(self.is_lfs),
             text: later.text.or(self.text),
             has_eol: later.has_eol.or(self.has_eol),
+            is_merged: later.is_merged.or(self.is_merged),
         }
     }
 }
@@ -81,6 +83,11 @@ impl<'a> Attributes<'a> {
     /// Whether the path has `filter=lfs`.
     pub(super) fn is_lfs(&mut self, path: &str) -> Result<bool, GitError> {
         Ok(self.of(path)?.is_lfs == Some(true))
+    }
+
+    /// Whether two versions of the path may be merged line by line; not with `-merge`, which `binary` says as well.
+    pub(super) fn is_merged(&mut self, path: &str) -> Result<bool, GitError> {
+        Ok(self.of(path)?.is_merged != Some(false))
     }
 
     /// The content as git stores it at this path: with LF where it has CRLF and is text.
@@ -190,16 +197,22 @@ impl<'a> Attributes<'a> {
             let lfs = |is_lfs| Said { is_lfs: Some(is_lfs), ..Said::default() };
             let text = |text| Said { text: Some(text), ..Said::default() };
             let eol = |has_eol| Said { has_eol: Some(has_eol), ..Said::default() };
+            let merge = |is_merged| Said { is_merged: Some(is_merged), ..Said::default() };
             said.then(match attribute {
                 "filter=lfs" => lfs(true),
                 "-filter" | "!filter" => lfs(false),
                 "text" => text(Text::Set),
-                "-text" | "binary" => text(Text::Unset),
+                "-text" => text(Text::Unset),
+                "binary" => text(Text::Unset).then(merge(false)),
+                "-merge" | "merge=binary" => merge(false),
+                "merge" | "!merge" => merge(true),
                 "text=auto" => text(Text::Auto),
                 "!text" => text(Text::Unspecified),
                 "eol=lf" | "eol=crlf" => eol(true),
                 "-eol" | "!eol" => eol(false),
                 other if other.starts_with("filter=") => lfs(false),
+                // A driver that git does not know merges as text.
+                other if other.starts_with("merge=") => merge(true),
                 other => self.macros.get(other).copied().unwrap_or_default(),
             })
         })

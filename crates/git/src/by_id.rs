@@ -1,5 +1,6 @@
 //! Fetching commits by their ids: in one request, where the older versions of the protocol take three. In version 2 what
-//! is wanted is said at once, so nothing has to be listed or negotiated before. What is here already is not asked for.
+//! is wanted is said at once, so nothing has to be listed or negotiated before. What is here already is not asked for, unless
+//! only the server can tell whether whoever asks may have it: then it answers with an empty pack.
 //!
 //! Called by [`super::clone`], which goes the older way with servers that do not speak this one.
 
@@ -18,8 +19,20 @@ const MAX_HAVES: usize = 100;
 /// Ends of our history that a server is told of. All of them have to be told, or it sends too little.
 const MAX_ENDS: usize = 50_000;
 
+/// In a mirror whose commits are asked for each time.
+const ASKED: &str = "always-asked";
+
 /// A depth that git takes for all of history.
 const ALL: u32 = 0x7fff_ffff;
+
+/// Has every commit asked for that is fetched into `repo`, also those that are there.
+pub(super) fn always_ask(repo: &Repo) -> Result<(), GitError> {
+    let path = repo.path().join(ASKED);
+    if !path.exists() {
+        fs_err::write(path, "")?;
+    }
+    Ok(())
+}
 
 /// Brings commits into `repo`, `depth` commits deep (0: all of history). False when that has to be done in another way:
 /// not all of `refs` are whole ids, or the server speaks no version 2.
@@ -38,11 +51,12 @@ pub(super) fn fetch(
     let commits: Vec<Oid> = refs.iter().map(|id| id.parse()).collect::<Result<_, _>>()?;
     let second = remote.second_version();
     let Line::Http(session) = second.line()? else { return Ok(false) };
-    let missing = missing(repo, &commits, depth)?;
-    if !missing.is_empty() {
-        let Some(lines) = history(repo, depth)? else { return Ok(false) };
+    let is_asked = remote.is_asked_always() || repo.path().join(ASKED).exists();
+    let wanted = if is_asked { commits.clone() } else { missing(repo, &commits, depth)? };
+    if !wanted.is_empty() {
+        let Some(lines) = history(repo, &wanted, depth)? else { return Ok(false) };
         let place = Quarantine::new(repo)?;
-        let request = PartRequest { lines, wanted: missing.clone() };
+        let request = PartRequest { lines, wanted: wanted.clone() };
         match helper::receive_part(&session, repo, place.path(), request) {
             Ok(Part::Received) => {}
             Ok(Part::Unanswered(why)) => {
@@ -51,7 +65,7 @@ pub(super) fn fetch(
             }
             // A repository that was renamed, as a rule. A request that only reads is redirected.
             Err(GitError::Unacceptable(_)) if !session.has_answered() => return Ok(false),
-            Err(GitError::NotFound(_)) if session.has_answered() => return Err(absent(&missing)),
+            Err(GitError::NotFound(_)) if session.has_answered() => return Err(absent(&wanted)),
             Err(error) => return Err(error),
         }
         place.keep_packs(repo)?;
@@ -78,7 +92,7 @@ fn missing(repo: &Repo, commits: &[Oid], depth: u32) -> Result<Vec<Oid>, GitErro
 }
 
 /// How much of history is wanted, and which part of it is here; `None` when that is too much for one request.
-fn history(repo: &Repo, depth: u32) -> Result<Option<Vec<String>>, GitError> {
+fn history(repo: &Repo, wanted: &[Oid], depth: u32) -> Result<Option<Vec<String>>, GitError> {
     let ends = partial::shallow_of(repo);
     if ends.len() > MAX_ENDS {
         return Ok(None);
@@ -88,6 +102,9 @@ fn history(repo: &Repo, depth: u32) -> Result<Option<Vec<String>>, GitError> {
     for reference in git.references()? {
         tips.extend(reference?.target());
     }
+    // First those of which the server is to send nothing.
+    let (first, others): (Vec<git2::Oid>, Vec<git2::Oid>) =
+        tips.into_iter().partition(|tip| wanted.iter().any(|wanted| wanted.0 == *tip));
     let deepen = match depth {
         0 if ends.is_empty() => None,
         0 => Some(ALL),
@@ -95,11 +112,11 @@ fn history(repo: &Repo, depth: u32) -> Result<Option<Vec<String>>, GitError> {
     };
     let deepen = deepen.map(|depth| format!("deepen {depth}"));
     let ends = ends.iter().map(|id| format!("shallow {id}"));
-    let tips = tips.iter().take(MAX_HAVES).map(|id| format!("have {id}"));
+    let tips = first.iter().chain(&others).take(MAX_HAVES).map(|id| format!("have {id}"));
     Ok(Some(deepen.into_iter().chain(ends).chain(tips).collect()))
 }
 
-fn absent(missing: &[Oid]) -> GitError {
-    let ids: Vec<String> = missing.iter().map(ToString::to_string).collect();
+fn absent(wanted: &[Oid]) -> GitError {
+    let ids: Vec<String> = wanted.iter().map(ToString::to_string).collect();
     GitError::NotFound(ids.join(", "))
 }

@@ -29,7 +29,7 @@ const LOCK_WAIT: Duration = Duration::from_mins(20);
 /// Opens the mirror for a clone URL (or the path of a local repository), creating it empty when it
 /// is not there and replacing it when it is damaged.
 pub fn mirror(state: &Path, clone_url: &str) -> Result<Repo, GitError> {
-    mirror_at(mirror_path(state, clone_url)?)
+    mirror_at(mirror_path(state, None, clone_url)?)
 }
 
 fn mirror_at(path: PathBuf) -> Result<Repo, GitError> {
@@ -50,6 +50,32 @@ fn mirror_at(path: PathBuf) -> Result<Repo, GitError> {
     Ok(repo)
 }
 
+/// As whom a repository is asked that a run was not started for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// With our credentials.
+    Ourselves,
+    /// Without any.
+    Anybody,
+}
+
+/// Opens the mirror of a repository that another one only names, as a submodule. What somebody else's credentials have
+/// brought here is not ours to hand out: such a mirror is apart from that of runs on the repository itself, anybody's is
+/// apart from ours, and [`fetch`] into it asks the server also for commits that are there.
+///
+/// # Errors
+/// Those of [`mirror`].
+pub fn module_mirror(state: &Path, clone_url: &str, asker: Asker) -> Result<Repo, GitError> {
+    // No host has a name like these: see `segment`.
+    let apart = match asker {
+        Asker::Ourselves => "+modules",
+        Asker::Anybody => "+anybody",
+    };
+    let repo = mirror_at(mirror_path(state, Some(apart), clone_url)?)?;
+    by_id::always_ask(&repo)?;
+    Ok(repo)
+}
+
 /// The mirror of some folders of a repository, where it is on a server; of one on this machine the whole mirror.
 /// See [`super::partial`].
 ///
@@ -59,7 +85,7 @@ pub fn partial_mirror(state: &Path, clone_url: &str, folders: &[String]) -> Resu
     if folders.is_empty() || Url::parse(clone_url).is_err() {
         return mirror(state, clone_url);
     }
-    let whole = mirror_path(state, clone_url)?;
+    let whole = mirror_path(state, None, clone_url)?;
     let name = whole.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let path = whole.with_file_name(format!("{name}.{}.git", partial::name_of(folders)));
     let repo = mirror_at(path)?;
@@ -68,7 +94,8 @@ pub fn partial_mirror(state: &Path, clone_url: &str, folders: &[String]) -> Resu
 }
 
 /// Brings `refs` into `repo`, `depth` commits deep (0: all of history): branch names, full ref names
-/// (`refs/pull/7/head`), `HEAD`, or commit ids. Nothing is downloaded when it is all here already.
+/// (`refs/pull/7/head`), `HEAD`, or commit ids. Nothing is downloaded when it is all here already, and of commits that are
+/// here nothing is asked, unless the remote or the mirror says so ([`Remote::asked_always`], [`module_mirror`]).
 pub fn fetch(repo: &Repo, remote: &Remote, refs: &[String], depth: u32) -> Result<(), GitError> {
     // Two fetches into one mirror would race for its refs and its list of shallow commits.
     let _lock = lock(repo.path())?;
@@ -222,9 +249,10 @@ fn borrow_objects(repo: &Repo, source: &Path) -> Result<(), GitError> {
     Ok(())
 }
 
-/// Where the mirror of a repository is.
-fn mirror_path(state: &Path, clone_url: &str) -> Result<PathBuf, GitError> {
+/// Where the mirror of a repository is; `apart` is a folder that has others than the usual ones.
+fn mirror_path(state: &Path, apart: Option<&str>, clone_url: &str) -> Result<PathBuf, GitError> {
     let mirrors = state.join("mirrors");
+    let mirrors = apart.map_or_else(|| mirrors.clone(), |apart| mirrors.join(apart));
     let Ok(url) = Url::parse(clone_url) else {
         let path = fs_err::canonicalize(clone_url)
             .map_err(|_| GitError::NotFound(clone_url.to_owned()))?;

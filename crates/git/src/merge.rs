@@ -1,11 +1,13 @@
 //! A change put onto another commit than the one it was made on.
 //!
-//! Trees only: no working folder, no index file, no merge driver of the repository. Renames are not followed.
+//! Trees only: no working folder, no index file, no merge driver of the repository. Files are merged name by name; those
+//! that one side has moved and the other has touched are followed ([`super::merge_moves`]).
 
 use git2::{
     Index, IndexConflict, IndexEntry, MergeFileInput, MergeFileOptions, MergeOptions, Repository,
 };
 
+use super::merge_moves::{Sides, follow};
 use super::repo::Repo;
 use super::{GitError, Oid, diff};
 
@@ -18,8 +20,8 @@ const SNIFFED: usize = 8000;
 /// same place.
 pub fn onto(repo: &Repo, old: Oid, now: Oid, change: Oid) -> Result<Option<Oid>, GitError> {
     let git = repo.git()?;
-    let mut merged = merge(&git, old, now, change)?;
-    if merged.has_conflicts() {
+    let (mut merged, moved) = merge(&git, old, now, change, Labels { base: "", change: "" })?;
+    if merged.has_conflicts() || !moved.is_empty() {
         return Ok(None);
     }
     Ok(Some(Oid(merged.write_tree_to(&git)?)))
@@ -58,12 +60,25 @@ pub fn compare_with_base(
     })
 }
 
-fn merge(git: &Repository, old: Oid, now: Oid, change: Oid) -> Result<Index, GitError> {
-    let (old, now) = (git.find_tree(old.0)?, git.find_tree(now.0)?);
-    let change = git.find_tree(change.0)?;
+/// What merges name by name, and the conflicts of files that were moved, which are settled in it.
+fn merge(
+    git: &Repository,
+    old: Oid,
+    now: Oid,
+    change: Oid,
+    labels: Labels<'_>,
+) -> Result<(Index, Vec<Conflict>), GitError> {
+    let sides = Sides {
+        old: git.find_tree(old.0)?,
+        base: git.find_tree(now.0)?,
+        change: git.find_tree(change.0)?,
+    };
     let mut options = MergeOptions::new();
+    // libgit2 does not find all that git does, and gives up with 200 files.
     options.find_renames(false);
-    Ok(git.merge_trees(&old, &now, &change, Some(&options))?)
+    let mut index = git.merge_trees(&sides.old, &sides.base, &sides.change, Some(&options))?;
+    let moved = follow(git, &sides, &mut index, labels)?;
+    Ok((index, moved))
 }
 
 /// What a file in conflict looks like in the merged tree.
@@ -77,6 +92,12 @@ pub enum ConflictKind {
     DeletedOnBase,
     /// The change deletes what the new base has changed: it is as on the new base.
     DeletedByChange,
+    /// The new base has moved here what the change deletes: it is as on the new base.
+    MovedOnBase,
+    /// The change moves here what the new base has deleted: it is as the change has it.
+    MovedByChange,
+    /// Both have moved it, this is where one of them has it, and the other's is there as well.
+    MovedApart,
 }
 
 /// A file that both sides have changed.
@@ -84,6 +105,8 @@ pub enum ConflictKind {
 pub struct Conflict {
     pub path: String,
     pub kind: ConflictKind,
+    /// What it was called where both have it from, if that is something else.
+    pub from: Option<String>,
 }
 
 /// A merge that may need somebody to decide.
@@ -116,36 +139,42 @@ pub fn with_markers(
     labels: Labels<'_>,
 ) -> Result<MergeResult, GitError> {
     let git = repo.git()?;
-    let mut index = merge(&git, old, now, change)?;
-    if !index.has_conflicts() {
+    let (mut index, mut files) = merge(&git, old, now, change, labels)?;
+    if !index.has_conflicts() && files.is_empty() {
         return Ok(MergeResult::Clean(Oid(index.write_tree_to(&git)?)));
     }
     let conflicts: Vec<IndexConflict> = index.conflicts()?.collect::<Result<_, _>>()?;
-    let mut files = Vec::new();
     for conflict in &conflicts {
         let sides = [&conflict.ancestor, &conflict.our, &conflict.their];
         let Some(any) = sides.into_iter().flatten().next() else { continue };
         let path = any.path.clone();
         let (entry, kind) = settled(&git, conflict, labels)?;
-        let name = std::path::Path::new(std::str::from_utf8(&path).map_err(|_| {
-            GitError::Unacceptable("a file in conflict has a name that is not UTF-8".to_owned())
-        })?);
-        for stage in 1..=3 {
-            if index.get_path(name, stage).is_some() {
-                index.remove(name, stage)?;
-            }
-        }
+        clear(&mut index, &path)?;
         if let Some(entry) = entry.filter(|_| !is_folder(&index, &path)) {
             index.add(&IndexEntry { flags: 0, flags_extended: 0, ..entry })?;
         }
-        files.push(Conflict { path: String::from_utf8_lossy(&path).into_owned(), kind });
+        let path = String::from_utf8_lossy(&path).into_owned();
+        files.push(Conflict { path, kind, from: None });
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(MergeResult::Conflicts { tree: Oid(index.write_tree_to(&git)?), files })
 }
 
+/// Takes a path out of the index, whoever has it there.
+pub(super) fn clear(index: &mut Index, path: &[u8]) -> Result<(), GitError> {
+    let name = std::path::Path::new(std::str::from_utf8(path).map_err(|_| {
+        GitError::Unacceptable("a file in conflict has a name that is not UTF-8".to_owned())
+    })?);
+    for stage in 0..=3 {
+        if index.get_path(name, stage).is_some() {
+            index.remove(name, stage)?;
+        }
+    }
+    Ok(())
+}
+
 /// There are files below this path: what one side made a folder cannot be the other's file as well.
-fn is_folder(index: &Index, path: &[u8]) -> bool {
+pub(super) fn is_folder(index: &Index, path: &[u8]) -> bool {
     let below = |entry: &IndexEntry| {
         entry.path.strip_prefix(path).is_some_and(|rest| rest.first() == Some(&b'/'))
     };
@@ -165,10 +194,24 @@ fn settled(
         (None, Some(change)) => return Ok((Some(copy(change)), ConflictKind::DeletedOnBase)),
         (None, None) => return Ok((None, ConflictKind::DeletedOnBase)),
     };
-    let old = conflict.ancestor.as_ref();
+    let merged = merged_text(git, [base, change], conflict.ancestor.as_ref(), labels)?;
+    Ok(match merged {
+        Some((merged, _)) => (Some(merged), ConflictKind::Marked),
+        None => (Some(copy(base)), ConflictKind::Unmerged),
+    })
+}
+
+/// Two versions of a text merged line by line, with markers where both have changed the same ones, and whether there are
+/// none; `None` for what is no text.
+pub(super) fn merged_text(
+    git: &Repository,
+    [base, change]: [&IndexEntry; 2],
+    old: Option<&IndexEntry>,
+    labels: Labels<'_>,
+) -> Result<Option<(IndexEntry, bool)>, GitError> {
     let texts = [Some(base), Some(change), old].into_iter().flatten().map(|side| text(git, side));
     let texts: Option<Vec<Vec<u8>>> = texts.collect::<Result<_, _>>()?;
-    let Some(texts) = texts else { return Ok((Some(copy(base)), ConflictKind::Unmerged)) };
+    let Some(texts) = texts else { return Ok(None) };
     let input = |at: usize| {
         let mut input = MergeFileInput::new();
         // Of a file that both have added there is no earlier version.
@@ -181,7 +224,8 @@ fn settled(
     let id = git.blob(merged.content())?;
     // Whichever side has changed the mode.
     let mode = if old.is_some_and(|old| old.mode == base.mode) { change.mode } else { base.mode };
-    Ok((Some(IndexEntry { id, mode, ..copy(base) }), ConflictKind::Marked))
+    let entry = IndexEntry { id, mode, path: base.path.clone(), ..*base };
+    Ok(Some((entry, merged.is_automergeable())))
 }
 
 /// The content of a text file that is not too large; no link and no submodule.

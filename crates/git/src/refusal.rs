@@ -51,7 +51,7 @@ impl Rejection {
             && ["refusing to allow", "permission", "scope"].iter().any(|word| all.contains(word))
         {
             Rejection::Workflows
-        } else if all.contains("push protection") || all.contains("push cannot contain secrets") {
+        } else if all.contains("push protection") || all.contains("secret") {
             Rejection::Secrets
         } else if says(&["directory file conflict", "directory/file conflict", "refname conflict"])
             || (reason.contains("exists") && reason.contains("cannot create"))

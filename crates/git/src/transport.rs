@@ -96,6 +96,7 @@ pub struct Remote {
     pub(super) limits: Limits,
     stop: Stop,
     is_second_version: bool,
+    is_asked_always: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -126,14 +127,14 @@ impl Remote {
         }
         let reach = Location::Http { base, client: client.clone(), credentials };
         let (limits, stop) = (Limits::default(), Stop::default());
-        Ok(Remote { reach, limits, stop, is_second_version: false })
+        Ok(Remote { reach, limits, stop, is_second_version: false, is_asked_always: false })
     }
 
     /// A repository on this machine, bare or not. It is read and, if bare, pushed to.
     pub fn local(path: &Path) -> Remote {
         let reach = Location::Local(path.to_owned());
         let (limits, stop) = (Limits::default(), Stop::default());
-        Remote { reach, limits, stop, is_second_version: false }
+        Remote { reach, limits, stop, is_second_version: false, is_asked_always: false }
     }
 
     /// The remote with other limits.
@@ -169,6 +170,17 @@ impl Remote {
     #[must_use]
     pub fn until(self, stop: Stop) -> Remote {
         Remote { stop, ..self }
+    }
+
+    /// The remote, asked also for commits that are here already: nobody else has asked the server whether these
+    /// credentials may have them.
+    #[must_use]
+    pub fn asked_always(self) -> Remote {
+        Remote { is_asked_always: true, ..self }
+    }
+
+    pub(super) fn is_asked_always(&self) -> bool {
+        self.is_asked_always
     }
 
     /// The remote in version 2 of the protocol.

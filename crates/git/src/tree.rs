@@ -9,6 +9,7 @@ use git2::ObjectType;
 use serde::{Deserialize, Serialize};
 
 pub use super::archive::{ArchiveOptions, FetchedCommit, OWNER, archive};
+pub use super::carry::{carry, differing_paths, is_same_at};
 pub use super::change::{between, build, build_of, restrict};
 use super::names::path_problem;
 pub use super::one_file::with_file;

@@ -39,6 +39,10 @@ const MAX_FILES: usize = 30;
 pub const HELD_BACK: &str = "policy holds back files of the result, without which the pull request would undo \
                              what is committed already";
 
+/// Why a resolution is not pushed of which it is not known what it leaves out.
+pub const UNSEEN: &str = "there is too much in it to tell what came back out of the sandbox, and what is left out would be \
+                          undone";
+
 /// Nothing was in conflict.
 pub fn fitted(
     place: &RebaseTarget<'_>,
@@ -73,10 +77,11 @@ pub fn fitted(
     out
 }
 
-/// An agent has put both sides together, or was to.
+/// An agent has put both sides together, or was to. `files` were in conflict; those that are `kept` are as they were
+/// merged, because they do not come out of a sandbox.
 pub fn resolved(
     place: &RebaseTarget<'_>,
-    files: &[&str],
+    (files, kept): (&[&str], &[String]),
     outcome: &Outcome,
     landed: LandedChange<'_>,
 ) -> String {
@@ -98,6 +103,13 @@ pub fn resolved(
     if let Some(reason) = &outcome.reason {
         let _ = write!(out, "\n{}\n", markdown::line(reason, 2000));
     }
+    if matches!(landed, LandedChange::Patch { .. }) && outcome.change.is_some() {
+        let _ = write!(
+            out,
+            "\nWhat was made is among the run's files as `change.patch`, on top of {}.\n",
+            place.words()
+        );
+    }
     for violation in outcome.judgement.violations.iter().take(20) {
         let _ = write!(out, "\n- {}", sections::violation(violation));
     }
@@ -107,6 +119,13 @@ pub fn resolved(
     }
     if files.len() > MAX_FILES {
         let _ = writeln!(out, "- {} more", files.len() - MAX_FILES);
+    }
+    if !kept.is_empty() {
+        let _ = write!(
+            out,
+            "\nAs they were committed, because no sandbox can change them: {}\n",
+            named(kept)
+        );
     }
     answer::said(&mut out, outcome);
     if outcome.change.is_some() {
@@ -118,19 +137,54 @@ pub fn resolved(
 
 fn not_rebased(landed: LandedChange<'_>) -> String {
     match landed {
-        LandedChange::Patch { why } | LandedChange::Refused { why } => {
-            format!("**Not rebased**\n\n{}\n", markdown::line(why, 2000))
-        }
+        LandedChange::Patch { why } | LandedChange::Refused { why } => unreachable(why),
         LandedChange::Pushed { .. } | LandedChange::PullRequest { .. } | LandedChange::Nothing => {
             "**Not rebased**\n".to_owned()
         }
     }
 }
 
+/// What is to be pushed could not be, whatever it were.
+pub fn unreachable(why: &str) -> String {
+    format!("**Not rebased**\n\n{}\n", markdown::line(why, 2000))
+}
+
 /// There are conflict markers in what the agent made.
 pub fn markers_left(files: &[String]) -> String {
-    let names: Vec<String> = files.iter().take(MAX_FILES).map(|file| code(file)).collect();
-    format!("there are still conflict markers in {}", names.join(", "))
+    format!("there are still conflict markers in {}", named(files))
+}
+
+/// Files in conflict are as the merge has left them, and somebody has to say what is meant.
+pub fn untouched(files: &[String], base_branch: &str) -> String {
+    format!(
+        "it has to be decided what becomes of {}: both have changed or moved it, {} has one of two versions, and nothing \
+         was done about it",
+        named(files),
+        code(base_branch)
+    )
+}
+
+/// There is something in the result that no commit can have: path and reason.
+pub fn refused(files: &[&(String, String)]) -> String {
+    let shown = files.iter().take(MAX_FILES).map(|(path, why)| format!("{} ({why})", code(path)));
+    let shown: Vec<String> = shown.collect();
+    format!("the result has what cannot be in a commit: {}", shown.join(", "))
+}
+
+/// The result is the base branch.
+pub fn nothing_left(base_branch: &str) -> String {
+    format!(
+        "nothing would be left of the pull request: the result is no different from {}",
+        code(base_branch)
+    )
+}
+
+fn named(files: &[String]) -> String {
+    let mut names: Vec<String> = files.iter().take(MAX_FILES).map(|file| code(file)).collect();
+    if files.len() > MAX_FILES {
+        names.push(format!("{} more", files.len() - MAX_FILES));
+    }
+    names.join(", ")
 }
 
 /// The branch is where it is to be.
@@ -159,6 +213,15 @@ pub fn other_base(named: &str, base_branch: &str) -> String {
          again.\n",
         code(base_branch),
         code(named)
+    )
+}
+
+/// The pull request was given another base branch while it was put onto this one.
+pub fn goes_elsewhere(base_branch: &str, now: &str) -> String {
+    format!(
+        "the pull request goes to {} by now, not to {}: ask again to have it put there",
+        code(now),
+        code(base_branch)
     )
 }
 

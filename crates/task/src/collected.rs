@@ -4,7 +4,7 @@
 use super::agent_phase::Phase;
 use super::checkpoint;
 use super::run::Run;
-use super::workspace::Workspace;
+use super::workspace::{self, Workspace};
 use patchwright_agent::checkpoints;
 use patchwright_base::error::{Failure, Result};
 use patchwright_git::checkpoint::Store;
@@ -71,6 +71,36 @@ pub(super) async fn of_checkpoint(phase: &Phase<'_>) -> Option<(Change, String)>
         }
     }
     None
+}
+
+/// The tree that would have been collected before the model had done anything, where it began with another one than that of
+/// the base: less than that one, because not everything in it comes out of a sandbox. `None` when it was not recorded.
+///
+/// # Errors
+/// When a checkpoint cannot be read.
+pub(super) async fn at_start(run: &Run<'_>, workspace: &Workspace) -> Result<Option<Oid>> {
+    let base = workspace.base_tree()?;
+    let (lines, _) = journal::read_until_damage(run.folder.journal.path());
+    let recorded = lines.iter().filter_map(|line| match &line.entry {
+        Entry::Checkpoint { tree, after, .. } => Some(Ok((tree, after))),
+        Entry::Unrecorded { .. } => Some(Err(())),
+        _ => None,
+    });
+    // The first is the uploaded tree. Where nothing else came out of the sandbox there is no other before the first call.
+    let tree = match recorded.into_iter().nth(1) {
+        Some(Err(())) => return Ok(None),
+        Some(Ok((tree, None))) => tree.parse().unwrap_or(base),
+        Some(Ok((_, Some(_)))) | None => return Ok(Some(base)),
+    };
+    let (folder, workspace) = (run.folder.path.join(checkpoint::FOLDER), workspace.clone());
+    let built = blocking(move || {
+        let changed = Store::open(&folder, &workspace.repo)?.changed(base, tree)?;
+        tree::build_of(&workspace.repo, workspace.base, workspace.seen(), &changed)
+    });
+    let built = built
+        .await
+        .map_err(|err| workspace::failure(err, "cannot read the tree that the agent began with"))?;
+    Ok(Some(built.tree))
 }
 
 /// There is no such file.

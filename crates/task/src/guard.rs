@@ -137,15 +137,14 @@ async fn staging(run: &Run<'_>, repository: &Repository) -> Result<()> {
     let name = staging_branch(&run.folder.id);
     let forge = run.world.forge()?;
     let beside = forge.branches_beside(repository, std::slice::from_ref(&name)).await;
-    if let Some(other) = beside.map_err(Failure::from)?.iter().find(|other| collide(other, &name)) {
-        return Err(Failure::refused(format!(
-            "no branch can be called `{name}` beside the branch `{other}`"
-        ))
-        .hint(format!(
-            "commits are signed and verified on such a branch: delete or rename `{other}`"
+    let beside = beside.map_err(Failure::from)?;
+    if let Some(other) = beside.iter().find(|branch| collide(branch, &name)) {
+        let message = format!("no branch can be called `{name}` beside the branch `{other}`");
+        return Err(Failure::refused(message).hint(format!(
+            "commits are signed and verified on such a branch before they are pushed: delete or rename `{other}`"
         )));
     }
-    let rules = run.world.forge()?.branch_rules(&repository.id, &name).await;
+    let rules = forge.branch_rules(&repository.id, &name).await;
     for rule in rules.map_err(Failure::from)? {
         let problem = match &rule.kind {
             RuleKind::BranchName(text) if !text.holds(&name) => Some(misnamed(&rule, &name, text)),

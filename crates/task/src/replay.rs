@@ -417,7 +417,7 @@ async fn open(world: &World, recording: &Recording, given: Option<&str>) -> Resu
     let repo = match given {
         Some(given) => {
             let (remote, state, key) =
-                (world.remote(given)?, world.state.clone(), given.to_owned());
+                (world.remote(given)?.asked_always(), world.state.clone(), given.to_owned());
             let refs = [recording.base.to_string()];
             let fetched = blocking(move || {
                 let repo = mirror(&state, &key)?;

@@ -4,7 +4,7 @@
 //! Which there are, and where each is fetched from, the tree that decides about the run says, never the head of a pull
 //! request or what a model wrote: a stranger's `.gitmodules` would have the token read what the stranger may not. A
 //! head that moves a submodule gets the other commit from the same place. The token goes to repositories of the same
-//! owner on the forge's own host; all others are asked as anybody may ask. One that cannot be had is said, and its
+//! owner on the forge's own host, where that owner's repositories name them; all others are asked as anybody may ask. One that cannot be had is said, and its
 //! folder is empty.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use super::workspace::Workspace;
 use patchwright_base::text;
 use patchwright_config::checkout::Submodules as Which;
 use patchwright_forge::{ForgeError, Repository, RepositoryId};
-use patchwright_git::clone::{Repo, fetch, mirror};
+use patchwright_git::clone::{Asker, Repo, fetch, module_mirror};
 use patchwright_git::modules::{self, Module};
 use patchwright_git::transport::Remote;
 use patchwright_git::tree::FetchedCommit;
@@ -62,7 +62,8 @@ impl Submodules {
         }
         let parent = rules.address.as_deref().and_then(|address| Url::parse(address).ok());
         let commit = FetchedCommit { repository: rules.repo.path().to_owned(), commit: rules.base };
-        let mut left = vec![Level { prefix: String::new(), commit, parent, depth: 0 }];
+        let is_ours = true;
+        let mut left = vec![Level { prefix: String::new(), commit, parent, depth: 0, is_ours }];
         while let Some(level) = left.pop() {
             let FetchedCommit { repository, commit } = level.commit.clone();
             let read = move || modules::of_commit(&Repo::open(&repository)?, commit);
@@ -81,11 +82,11 @@ impl Submodules {
                 let path = format!("{}{}", level.prefix, module.path);
                 match found.take(run, rules, &level, &module).await {
                     Err(why) => found.left_out(run, &path, &why),
-                    Ok((address, commit))
-                        if which == Which::Recursive && level.depth < MAX_DEPTH =>
-                    {
+                    Ok((place, commit)) if which == Which::Recursive && level.depth < MAX_DEPTH => {
                         let (prefix, depth) = (format!("{path}/"), level.depth + 1);
-                        left.push(Level { prefix, commit, parent: Some(address), depth });
+                        let is_ours = matches!(place, SubmoduleSource::Ours(..));
+                        let parent = Some(place.address().clone());
+                        left.push(Level { prefix, commit, parent, depth, is_ours });
                     }
                     Ok(_) => {}
                 }
@@ -101,16 +102,16 @@ impl Submodules {
         rules: &Workspace,
         level: &Level,
         module: &Module,
-    ) -> Result<(Url, FetchedCommit), String> {
+    ) -> Result<(SubmoduleSource, FetchedCommit), String> {
         let address = modules::address(&module.url, level.parent.as_ref())?;
-        let place = place(run, rules, &address)?;
+        let place = place(run, rules, &address, level)?;
         let path = format!("{}{}", level.prefix, module.path);
         if level.depth == 0 {
             self.places.insert(path.clone(), place.clone());
         }
         let fetched = bring(run, &place, module.commit).await?;
         self.fetched.insert(path, fetched.clone());
-        Ok((address, fetched))
+        Ok((place, fetched))
     }
 
     /// Those that a commit of the repository has: at other commits, perhaps, than the tree that decides.
@@ -175,10 +176,26 @@ struct Level {
     /// Where its repository is, from which relative addresses count.
     parent: Option<Url>,
     depth: usize,
+    /// It is the repository itself, or one of the same owner, all the way down.
+    is_ours: bool,
 }
 
-/// How an address is asked, or why it is not.
-fn place(run: &Run<'_>, rules: &Workspace, address: &Url) -> Result<SubmoduleSource, String> {
+impl SubmoduleSource {
+    fn address(&self) -> &Url {
+        match self {
+            SubmoduleSource::Ours(_, url) | SubmoduleSource::Anybodys(url) => url,
+        }
+    }
+}
+
+/// How an address is asked that one level names, or why it is not. A stranger's library does not have the token read
+/// what the stranger may not.
+fn place(
+    run: &Run<'_>,
+    rules: &Workspace,
+    address: &Url,
+    level: &Level,
+) -> Result<SubmoduleSource, String> {
     let home = rules.address.as_deref().and_then(|home| Url::parse(home).ok());
     let Some(home) = home.filter(|home| home.origin() == address.origin()) else {
         let host = address.host_str().unwrap_or_default();
@@ -193,7 +210,7 @@ fn place(run: &Run<'_>, rules: &Workspace, address: &Url) -> Result<SubmoduleSou
     let id = repository_of(address).ok_or("its address names no repository")?;
     let is_owners =
         repository_of(&home).is_some_and(|home| home.owner.eq_ignore_ascii_case(&id.owner));
-    Ok(if is_owners {
+    Ok(if is_owners && level.is_ours {
         SubmoduleSource::Ours(id, address.clone())
     } else {
         SubmoduleSource::Anybodys(address.clone())
@@ -206,18 +223,24 @@ async fn bring(
     place: &SubmoduleSource,
     commit: Oid,
 ) -> Result<FetchedCommit, String> {
-    let (SubmoduleSource::Ours(_, url) | SubmoduleSource::Anybodys(url)) = place;
-    let (state, address) = (run.world.state.clone(), url.to_string());
-    let repo = blocking(move || mirror(&state, &address)).await.map_err(|err| err.to_string())?;
-    let ended = match place {
-        SubmoduleSource::Ours(id, url) => by_ourselves(run, &repo, (id, url), commit).await,
-        SubmoduleSource::Anybodys(_) => None,
-    };
-    match ended {
-        Some(ended) => ended?,
-        None => by_anybody(run, &repo, url, commit).await?,
+    let url = place.address();
+    if let SubmoduleSource::Ours(id, url) = place {
+        let repo = opened(run, url, Asker::Ourselves).await?;
+        if let Some(ended) = by_ourselves(run, &repo, (id, url), commit).await {
+            return ended.map(|()| FetchedCommit { repository: repo.path().to_owned(), commit });
+        }
     }
+    let repo = opened(run, url, Asker::Anybody).await?;
+    by_anybody(run, &repo, url, commit).await?;
     Ok(FetchedCommit { repository: repo.path().to_owned(), commit })
+}
+
+/// Where what is fetched is kept. Another run may have fetched it with a token that reads more than ours: so nothing is
+/// used of which the server has not told this run that it may have it.
+async fn opened(run: &Run<'_>, url: &Url, asker: Asker) -> Result<Repo, String> {
+    let (state, address) = (run.world.state.clone(), url.to_string());
+    let opened = blocking(move || module_mirror(&state, &address, asker)).await;
+    opened.map_err(|err| err.to_string())
 }
 
 /// Without a token.

@@ -311,6 +311,8 @@ impl Workspace {
             |error: GitError| failure(error, &format!("cannot read the repository `{url}`"));
         let asked = base.unwrap_or("HEAD").to_owned();
         let (state, key) = (state.to_owned(), url.to_owned());
+        // Of a commit that another run has brought here, nobody has asked whether this one may read it.
+        let remote = remote.asked_always();
         let (repo, reference) = blocking(move || {
             let repo = mirror(&state, &key)?;
             let fetched = fetch(&repo, &remote, std::slice::from_ref(&asked), depth);

@@ -9,21 +9,23 @@ use serde_json::json;
 use super::admit::AdmittedCommand;
 use super::fix::{self, must_be_open};
 use super::landed;
-use super::own_commits::{IsForeign, Proof, asked_in, find_ours};
+use super::own_commits::{Proof, asked_in, find_ours};
 use super::stop;
+use super::target::{Target, target};
 use crate::admit;
 use crate::authorship;
 use crate::decorate;
 use crate::pipeline::FinishedJob;
 use crate::publish;
 use crate::run::{DEPTH, Run};
-use crate::signing::{self, Signer};
+use crate::signing;
 use crate::workspace::{self, Checkout, RUN_TRAILER, Workspace};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{ForgeError, PullRequest, Repository};
 use patchwright_git::push::NewCommits;
 use patchwright_git::{Oid, blocking, commit, diff, merge};
 use patchwright_report::answer::LandedChange;
+use patchwright_report::rebase as said;
 
 /// How often a branch that keeps moving is followed.
 const ATTEMPTS: usize = 3;
@@ -159,6 +161,9 @@ pub(super) async fn replace(
         Ok(target) => target,
         Err(ended) => return Ok(ended),
     };
+    if let Some(base) = target.moved_to(pull) {
+        return Ok(PushResult::Patch { why: said::goes_elsewhere(&pull.base_branch, base) });
+    }
     if let Some(ended) = stop_merging(run, admitted, pull, against).await? {
         return Ok(ended);
     }
@@ -186,9 +191,16 @@ pub(super) async fn replace(
             signing::tell_doubt(run, &target.repository, commits.tip).await;
             Ok(pushed(&target, commits.tip, None))
         }
-        Err(ForgeError::Moved { .. }) => Ok(PushResult::Patch {
-            why: format!("`{}` was pushed to meanwhile, so it was left alone", target.branch),
-        }),
+        Err(ForgeError::Moved { .. }) => {
+            let tip = forge.branch_tip(&target.repository.id, &target.branch).await;
+            let why = match tip {
+                Ok(None) => format!("the branch `{}` is gone", target.branch),
+                Ok(Some(_)) | Err(_) => {
+                    format!("`{}` was pushed to meanwhile, so it was left alone", target.branch)
+                }
+            };
+            Ok(PushResult::Patch { why })
+        }
         Err(err) if is_refusal(&err) => Ok(not_taken(&err)),
         Err(err) => Err(Failure::from(err).hint(run.files_hint())),
     }
@@ -240,64 +252,11 @@ async fn recheck(
     Ok(target.map_err(|why| PushResult::Patch { why }))
 }
 
-/// The branch of a pull request.
-struct Target {
-    repository: Repository,
-    branch: String,
-    is_foreign: IsForeign,
-    /// The repository of the pull request itself.
-    upstream: Repository,
-}
-
-impl Target {
-    /// In a fork of somebody else's, no branch can be made to ask about signatures on.
-    fn signer<'a>(&'a self, run: &'a Run<'_>) -> Result<Signer<'a>> {
-        let asked_at = (self.is_foreign == IsForeign::Yes).then_some(&self.upstream);
-        Ok(Signer { asked_at, ..Signer::of(run)? })
-    }
-}
-
 /// Why commits were not signed, or would not be verified, and what would change that.
 fn why_unsigned(err: ForgeError) -> String {
     match err {
         ForgeError::Unverified { message, hint } => format!("{message}; {hint}"),
         err => err.to_string(),
-    }
-}
-
-/// Where the change goes, or why it cannot go anywhere.
-async fn target(
-    run: &Run<'_>,
-    admitted: &AdmittedCommand,
-    pull: &PullRequest,
-) -> Result<Result<Target, String>> {
-    let branch = pull.head_branch.clone();
-    if !pull.is_fork {
-        let repository = admitted.repository.clone();
-        if branch == repository.default_branch {
-            return Ok(Err(format!(
-                "`{branch}` is the default branch, and nothing is pushed to it"
-            )));
-        }
-        let upstream = repository.clone();
-        return Ok(Ok(Target { repository, branch, is_foreign: IsForeign::No, upstream }));
-    }
-    let Some(fork) = &pull.head_repository else {
-        return Ok(Err("the fork that the pull request came from is gone".to_owned()));
-    };
-    let is_foreign = IsForeign::of(run, admitted, pull);
-    if is_foreign == IsForeign::Yes && !pull.maintainer_can_modify {
-        return Ok(Err(format!("`{fork}` does not let maintainers push to its branch")));
-    }
-    match run.world.forge()?.repository(fork).await {
-        Ok(repository) => {
-            let upstream = admitted.repository.clone();
-            Ok(Ok(Target { repository, branch, is_foreign, upstream }))
-        }
-        Err(ForgeError::NotFound { .. } | ForgeError::Forbidden { .. }) => {
-            Ok(Err(format!("`{fork}` cannot be read with this token")))
-        }
-        Err(err) => Err(Failure::from(err).hint(run.files_hint())),
     }
 }
 

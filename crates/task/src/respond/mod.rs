@@ -22,6 +22,7 @@ mod rebased;
 pub mod reference;
 mod rounds;
 pub mod stop;
+mod target;
 mod unseen;
 pub(crate) mod work;
 

@@ -9,8 +9,12 @@ use super::ci::is_own;
 use super::fix;
 use super::land::{self, PushResult};
 use super::landed;
-use super::rebased::{Attempt, REBASED_TRAILER, RebaseSpec, RebasedCommits};
+use super::rebased::{
+    Attempt, REBASED_TRAILER, RebaseSpec, RebasedCommits, Resolution, ResolutionResult,
+};
+use super::target;
 use super::work::{self, ChangedFiles, ConflictTask, Instruction};
+use crate::collected;
 use crate::decorate;
 use crate::guard;
 use crate::publish;
@@ -55,6 +59,11 @@ pub(super) async fn rebase(
     if !pull.is_fork && !run.config.dry_run {
         let branch = guard::Branch::There(&pull.head_branch);
         run.unless_interrupted(guard::check(run, &admitted.repository, branch)).await?;
+    }
+    if !run.config.dry_run
+        && let Some(why) = run.unless_interrupted(target::unreachable(run, admitted, pull)).await?
+    {
+        return Ok(CommandReply::with_body(Conclusion::Partial, said::unreachable(&why)));
     }
     if let Some(intended) = intended(run)? {
         if is_rebased(run, base, *head) {
@@ -238,6 +247,7 @@ impl Rebase<'_> {
         let judged = &finished.judged;
         let mut outcome = finished.outcome;
         let publishable = judged.commit.filter(|_| publish::is_publishable(&outcome));
+        let mut kept = Vec::new();
         let landed = match publishable {
             None => PushResult::Nothing,
             // Without these files the pull request would undo what others have committed to it.
@@ -245,7 +255,15 @@ impl Rebase<'_> {
                 PushResult::Patch { why: said::HELD_BACK.to_owned() }
             }
             Some(made) => {
-                self.land_resolved(made, files, decorate::speaks_against(&outcome)).await?
+                let refused = judged.change.as_ref().map(|change| change.refused.clone());
+                let (conflicts, refused) = (files.to_vec(), refused.unwrap_or_default());
+                match self.resolution(made, tree, conflicts, refused).await? {
+                    ResolutionResult::Undecided(why) => PushResult::Patch { why },
+                    ResolutionResult::Resolved(rebased, as_merged) => {
+                        kept = as_merged;
+                        self.push(rebased, decorate::speaks_against(&outcome)).await?
+                    }
+                }
             }
         };
         let conclusion = match &landed {
@@ -264,24 +282,23 @@ impl Rebase<'_> {
             PushResult::Stopped => return Ok(CommandReply::stopped()),
         };
         outcome.conclusion = conclusion;
-        let body = said::resolved(&self.place(), &names, &outcome, landed.seen());
+        let body = said::resolved(&self.place(), (&names, &kept), &outcome, landed.seen());
         salvage::write_report(run, &outcome, fix::published(pull, &landed).as_ref());
         Ok(answer(body, outcome, &landed))
     }
 
-    async fn land_resolved(
+    async fn resolution(
         &self,
         made: Oid,
-        files: &[Conflict],
-        against: Option<&'static str>,
-    ) -> Result<PushResult> {
-        let conflicts = files.to_vec();
-        let left = self.blocking(move |sides| sides.unresolved(made, &conflicts)).await?;
-        if !left.is_empty() {
-            return Ok(PushResult::Patch { why: said::markers_left(&left) });
-        }
-        let rebased = self.blocking(move |sides| sides.resolved(made)).await?;
-        self.push(rebased, against).await
+        merged: Oid,
+        conflicts: Vec<Conflict>,
+        refused: Vec<(String, String)>,
+    ) -> Result<ResolutionResult> {
+        let Some(seen) = collected::at_start(self.run, &self.opened.base).await? else {
+            return Ok(ResolutionResult::Undecided(said::UNSEEN.to_owned()));
+        };
+        let resolution = Resolution { made, merged, seen, conflicts, refused };
+        self.blocking(move |sides| sides.resolved(&resolution)).await
     }
 }
 

@@ -9,7 +9,7 @@ use patchwright_git::commit::{self, CommitFacts, CommitSpec, Identity};
 use patchwright_git::merge::{self, Conflict, ConflictKind, Labels, MergeResult};
 use patchwright_git::push::NewCommits;
 use patchwright_git::{GitError, Oid, diff, tree};
-use patchwright_report::rebase::Method;
+use patchwright_report::rebase::{self as said, Method};
 
 /// Most commits that are replayed.
 const MAX_COMMITS: usize = 50;
@@ -54,6 +54,28 @@ pub(super) enum Attempt {
 pub(super) struct RebasedCommits {
     pub commits: NewCommits,
     pub method: Method,
+}
+
+/// What an agent has made of a merge with conflicts.
+#[derive(Clone, Debug)]
+pub(super) struct Resolution {
+    /// A commit of it on the base.
+    pub made: Oid,
+    /// The merged tree.
+    pub merged: Oid,
+    /// As much of that as comes back out of a sandbox in which nobody has changed anything.
+    pub seen: Oid,
+    pub conflicts: Vec<Conflict>,
+    /// What the sandbox had and cannot be in a commit: path and reason.
+    pub refused: Vec<(String, String)>,
+}
+
+/// What came of it.
+pub(super) enum ResolutionResult {
+    /// What is pushed, and the files that stay as the merge has them, because they do not come out of a sandbox.
+    Resolved(RebasedCommits, Vec<String>),
+    /// Why nothing is pushed.
+    Undecided(String),
 }
 
 impl RebaseSpec {
@@ -154,14 +176,82 @@ impl RebaseSpec {
         Ok(RebasedCommits { commits: tip.into(), method: Method::Merged })
     }
 
-    /// What is pushed of a commit that an agent has made on the base.
-    pub(super) fn resolved(&self, made: Oid) -> Result<RebasedCommits, GitError> {
-        if self.is_all_ours()? {
-            return Ok(RebasedCommits { commits: made.into(), method: Method::Squashed });
+    /// What is pushed of what an agent has made. What it did not touch is as in the merge, also where a collected change
+    /// cannot have it (submodules, ignored files, odd names): falling back to the base would undo what is committed.
+    pub(super) fn resolved(&self, by: &Resolution) -> Result<ResolutionResult, GitError> {
+        let undecided = |why| Ok(ResolutionResult::Undecided(why));
+        let mut kept = tree::differing_paths(&self.repo, by.seen, by.merged)?;
+        let in_conflict = |path: &str| by.conflicts.iter().any(|conflict| conflict.path == path);
+        let is_left = |path: &str| kept.contains(path) && !in_conflict(path);
+        let refused: Vec<_> = by.refused.iter().filter(|(path, _)| !is_left(path)).collect();
+        if !refused.is_empty() {
+            return undecided(said::refused(&refused));
         }
-        let facts = commit::read(&self.repo, made)?;
-        let (_, body) = facts.message.split_once('\n').unwrap_or_default();
-        self.merged(facts.tree, &format!("{}\n{body}", self.merge_message()))
+        let facts = commit::read(&self.repo, by.made)?;
+        let tree = tree::carry(&self.repo, by.seen, facts.tree, by.merged)?;
+        if tree == self.tree_of(self.base)? {
+            return undecided(said::nothing_left(&self.base_branch));
+        }
+        let rebased = self.with_resolution(by.made, &facts, tree)?;
+        let marked = self.with_markers(rebased.commits.tip, &by.conflicts)?;
+        if !marked.is_empty() {
+            return undecided(said::markers_left(&marked));
+        }
+        let untouched = self.untouched(tree, by)?;
+        if !untouched.is_empty() {
+            return undecided(said::untouched(&untouched, &self.base_branch));
+        }
+        kept.retain(|path| !in_conflict(path));
+        Ok(ResolutionResult::Resolved(rebased, kept.into_iter().collect()))
+    }
+
+    /// The commit that brings the branch to this tree, with the words of the one that an agent has made on the base.
+    fn with_resolution(
+        &self,
+        made: Oid,
+        facts: &CommitFacts,
+        tree: Oid,
+    ) -> Result<RebasedCommits, GitError> {
+        if !self.is_all_ours()? {
+            let (_, body) = facts.message.split_once('\n').unwrap_or_default();
+            return self.merged(tree, &format!("{}\n{body}", self.merge_message()));
+        }
+        let tip = if tree == facts.tree {
+            made
+        } else {
+            let committer = (&self.committer, self.time);
+            commit::replay(&self.repo, made, self.base, tree, committer, None)?
+        };
+        Ok(RebasedCommits { commits: tip.into(), method: Method::Squashed })
+    }
+
+    /// The files in conflict that have to be decided by hand and are in `tree` as the merge has left them.
+    fn untouched(&self, tree: Oid, by: &Resolution) -> Result<Vec<String>, GitError> {
+        let is_same =
+            |conflict: &Conflict| tree::is_same_at(&self.repo, tree, by.merged, &conflict.path);
+        let mut left = Vec::new();
+        for conflict in &by.conflicts {
+            let is_left = match conflict.kind {
+                ConflictKind::Unmerged => is_same(conflict)?,
+                // One of the two has to go, or both have to become something else.
+                ConflictKind::MovedApart => {
+                    let mut all = true;
+                    for half in by.conflicts.iter().filter(|half| half.from == conflict.from) {
+                        all &= is_same(half)?;
+                    }
+                    all
+                }
+                ConflictKind::Marked
+                | ConflictKind::DeletedOnBase
+                | ConflictKind::DeletedByChange
+                | ConflictKind::MovedOnBase
+                | ConflictKind::MovedByChange => false,
+            };
+            if is_left {
+                left.push(conflict.path.clone());
+            }
+        }
+        Ok(left)
     }
 
     /// Subject of the commit that has the change when an agent has put it there.
@@ -173,11 +263,7 @@ impl RebaseSpec {
     }
 
     /// The files in which a commit still has our conflict markers.
-    pub(super) fn unresolved(
-        &self,
-        commit: Oid,
-        conflicts: &[Conflict],
-    ) -> Result<Vec<String>, GitError> {
+    fn with_markers(&self, commit: Oid, conflicts: &[Conflict]) -> Result<Vec<String>, GitError> {
         let markers =
             [format!("<<<<<<< {}", self.base_branch), format!(">>>>>>> {}", self.change_label())];
         let is_marker = |line: &str| markers.iter().any(|marker| line.trim_end() == marker);
@@ -196,19 +282,33 @@ impl RebaseSpec {
         let (base, change) = (&self.base_branch, self.change_label());
         let line = |conflict: &Conflict| {
             let path = patchwright_base::text::line(&conflict.path);
+            let from = conflict.from.as_deref().map(patchwright_base::text::line);
+            let was = from.as_ref().map(|from| format!(" (it was `{from}`)")).unwrap_or_default();
             match conflict.kind {
                 ConflictKind::Marked => format!(
-                    "{path}: changed by both; between `<<<<<<< {base}` and `>>>>>>> {change}` stands what \
+                    "{path}: changed by both{was}; between `<<<<<<< {base}` and `>>>>>>> {change}` stands what \
                      each has"
                 ),
                 ConflictKind::Unmerged => {
-                    format!("{path}: changed by both and not merged; it is as on `{base}`")
+                    format!(
+                        "{path}: changed by both and not merged; it is as on `{base}`, and has to be decided"
+                    )
                 }
                 ConflictKind::DeletedOnBase => format!(
                     "{path}: deleted on `{base}`, changed by the pull request; it is as in the pull request"
                 ),
                 ConflictKind::DeletedByChange => format!(
                     "{path}: deleted by the pull request, changed on `{base}`; it is as on `{base}`"
+                ),
+                ConflictKind::MovedOnBase => format!(
+                    "{path}: moved here on `{base}`{was}, deleted by the pull request; it is as on `{base}`"
+                ),
+                ConflictKind::MovedByChange => format!(
+                    "{path}: moved here by the pull request{was}, deleted on `{base}`; it is as in the pull request"
+                ),
+                ConflictKind::MovedApart => format!(
+                    "{path}: moved here by one of both{was}, and to another place by the other; both are there, and \
+                     one has to go"
                 ),
             }
         };

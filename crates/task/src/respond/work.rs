@@ -98,7 +98,11 @@ pub(super) async fn work(
     instruction: &Instruction<'_>,
 ) -> Result<FinishedJob> {
     let run = &run.configured(&checkout.rules).await?;
-    let checkout = &checkout.clone().sparse(run).await?;
+    // Both sides of a conflict are put together whole: what nobody sees would be lost.
+    let checkout = match instruction.conflict {
+        Some(_) => checkout,
+        None => &checkout.clone().sparse(run).await?,
+    };
     unseen::check(run, admitted, &checkout.workspace).await?;
     let job = Job::command(admitted, instruction, checkout, run.config.mode);
     Box::pin(pipeline::carry_out(run, &job, &Progress::on_terminal(run))).await

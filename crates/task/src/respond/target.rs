@@ -1,0 +1,103 @@
+//! The branch of a pull request, as something to push to.
+
+use super::admit::AdmittedCommand;
+use super::own_commits::IsForeign;
+use crate::run::Run;
+use crate::signing::Signer;
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::{ForgeError, PullRequest, Repository};
+
+/// The branch of a pull request.
+pub(super) struct Target {
+    pub(super) repository: Repository,
+    pub(super) branch: String,
+    /// What it is proposed to.
+    base_branch: String,
+    pub(super) is_foreign: IsForeign,
+    /// The repository of the pull request itself.
+    upstream: Repository,
+}
+
+impl Target {
+    /// In a fork of somebody else's, no branch can be made to ask about signatures on.
+    pub(super) fn signer<'a>(&'a self, run: &'a Run<'_>) -> Result<Signer<'a>> {
+        let asked_at = (self.is_foreign == IsForeign::Yes).then_some(&self.upstream);
+        Ok(Signer { asked_at, ..Signer::of(run)? })
+    }
+
+    /// Where the pull request goes by now, when that is not where it went.
+    pub(super) fn moved_to(&self, pull: &PullRequest) -> Option<&str> {
+        let now = self.base_branch.as_str();
+        (now != pull.base_branch).then_some(now)
+    }
+}
+
+/// Where the change goes, or why it cannot go anywhere.
+pub(super) async fn target(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    pull: &PullRequest,
+) -> Result<Result<Target, String>> {
+    let (branch, base_branch) = (pull.head_branch.clone(), pull.base_branch.clone());
+    // What would read like an option is pushed to nowhere.
+    if branch.starts_with('-') {
+        return Ok(Err(format!("`{branch}` is no name of a branch that can be pushed to")));
+    }
+    if !pull.is_fork {
+        let repository = admitted.repository.clone();
+        if branch == repository.default_branch {
+            return Ok(Err(format!(
+                "`{branch}` is the default branch, and nothing is pushed to it"
+            )));
+        }
+        let upstream = repository.clone();
+        return Ok(Ok(Target {
+            repository,
+            branch,
+            base_branch,
+            is_foreign: IsForeign::No,
+            upstream,
+        }));
+    }
+    let Some(fork) = &pull.head_repository else {
+        return Ok(Err("the fork that the pull request came from is gone".to_owned()));
+    };
+    let is_foreign = IsForeign::of(run, admitted, pull);
+    if is_foreign == IsForeign::Yes && !pull.maintainer_can_modify {
+        return Ok(Err(format!("`{fork}` does not let maintainers push to its branch")));
+    }
+    match run.world.forge()?.repository(fork).await {
+        Ok(repository) => {
+            let upstream = admitted.repository.clone();
+            Ok(Ok(Target { repository, branch, base_branch, is_foreign, upstream }))
+        }
+        Err(ForgeError::NotFound { .. } | ForgeError::Forbidden { .. }) => {
+            Ok(Err(format!("`{fork}` cannot be read with this token")))
+        }
+        Err(err) => Err(Failure::from(err).hint(run.files_hint())),
+    }
+}
+
+/// Why nothing can be pushed to the fork of a pull request of ours, as far as that is known before there is anything.
+pub(super) async fn unreachable(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    pull: &PullRequest,
+) -> Result<Option<String>> {
+    if !pull.is_fork {
+        return Ok(None);
+    }
+    let Target { repository, is_foreign, .. } = match target(run, admitted, pull).await? {
+        Ok(target) => target,
+        Err(why) => return Ok(Some(why)),
+    };
+    if repository.archived {
+        return Ok(Some(format!(
+            "`{}` is archived, so nothing can be pushed to it",
+            repository.id
+        )));
+    }
+    let is_ours = is_foreign == IsForeign::No;
+    let may_not = is_ours && repository.can_push == Some(false);
+    Ok(may_not.then(|| format!("the token may not push to `{}`", repository.id)))
+}
