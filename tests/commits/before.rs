@@ -131,19 +131,6 @@ fn a_refusal_of_the_branch_that_signing_takes_says_what_can_be_done() {
     assert!(output.stderr.contains("the change is kept in"), "{}", output.text());
 }
 
-#[test]
-fn a_branch_in_the_way_of_the_one_that_signing_takes_is_seen_before_anything_is_paid_for() {
-    let github = github().branch("patchwright-staging", &[]);
-    let world = TestWorld::new(github, fix()).set("PATCHWRIGHT_SIGN", "github");
-    let output = world.issue().expect(30);
-    let said = "beside the branch `patchwright-staging`";
-    assert!(output.stderr.contains(said), "{}", output.text());
-    assert!(output.stderr.contains("delete or rename `patchwright-staging`"), "{}", output.text());
-    assert_eq!(world.model.requests().len(), 0);
-    // Who does not sign needs no such branch.
-    world.unset("PATCHWRIGHT_SIGN").issue().expect(0);
-}
-
 /// Each run makes its commit anew: where a rule takes nothing but what is added, it has another branch.
 #[test]
 fn what_may_not_be_rewritten_stays_and_the_change_is_proposed_from_another_branch() {
