@@ -190,6 +190,16 @@ fn an_image_that_cannot_be_had_is_said_and_costs_no_attempt() {
     waits_for(Fate::Waits(status), "the image of the container `patchwright` cannot be had");
 }
 
+/// The status of the pod says nothing of it.
+#[test]
+fn a_volume_that_is_not_there_is_said_and_costs_no_attempt() {
+    let why = "MountVolume.SetUp failed for volume \"keys\": secret \"signing\" not found";
+    waits_for(
+        Fate::Told("FailedMount", why),
+        &format!("the pod does not start (FailedMount: {why})"),
+    );
+}
+
 #[test]
 fn a_quota_that_leaves_no_room_is_said_and_every_right_of_the_role_is_needed() {
     let quota = "exceeded quota: agents, requested: pods=1, used: pods=20, limited: pods=20";
@@ -227,6 +237,28 @@ fn a_pod_that_the_cluster_takes_away_costs_no_attempt_and_one_that_dies_does() {
     cluster.nothing_is_left(&output.stderr);
 }
 
+/// Its pod stays, and the API server calls it running.
+#[test]
+fn a_pod_whose_node_is_gone_keeps_neither_its_job_nor_its_room() {
+    let Some(cluster) = cluster(2, "sleep 2") else { return };
+    let launcher = cluster.launcher(&["--room", "1", "--until-idle"]);
+    launcher.wait_until(|| !cluster.world.model.requests().is_empty());
+    let pod = cluster.kubernetes.running().remove(0);
+    cluster.kubernetes.lose_node(&pod);
+    launcher.wait_for(
+        "its node does not say so: the cluster took the pod away (DeletionByTaintManager",
+    );
+    let output = launcher.end().expect(0);
+    let story = cluster.story(&output.stderr);
+    assert_eq!(cluster.pulls(), [1, 1], "{story}");
+    assert!(
+        cluster.jobs().iter().all(|(state, tries, _)| state == "done" && *tries == 1),
+        "{story}"
+    );
+    let world = cluster.kubernetes.world();
+    assert!(world.jobs.is_empty() && world.pods.keys().all(|name| *name == pod), "{story}");
+}
+
 #[test]
 fn limits_lost_answers_and_watches_that_end_make_no_second_pod() {
     let Some(cluster) = cluster(3, "sleep 2") else { return };
@@ -251,6 +283,44 @@ fn limits_lost_answers_and_watches_that_end_make_no_second_pod() {
     // Two were limited, and one was sent again because its answer was lost.
     assert_eq!(posts(&cluster.kubernetes.world().requests), 6);
     cluster.nothing_is_left(&output.stderr);
+}
+
+#[test]
+fn conflicts_lists_that_expire_and_exchanged_tokens_launch_no_pod_later() {
+    let Some(cluster) = cluster(2, "sleep 1") else { return };
+    let status = |code: u16, reason: &str, message: &str| {
+        let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+            "message": message});
+        Meets::Answer(code, None, body.to_string())
+    };
+    let expired = status(410, "Expired", "The provided continue parameter is too old");
+    cluster.kubernetes.meets(&Method::GET, "/pods", &expired, 1);
+    let conflict =
+        status(409, "Conflict", "Operation cannot be fulfilled on resourcequotas \"compute\"");
+    cluster.kubernetes.meets(&Method::POST, "/jobs", &conflict, 1);
+    let launcher = cluster.launcher(&["--room", "1", "--until-idle"]);
+    cluster.kubernetes.until("a pod", |world| world.made.len() == 1);
+    cluster.kubernetes.rotate_token();
+    let output = launcher.end().expect(0);
+    assert_eq!(cluster.pulls(), [1, 1], "{}", cluster.story(&output.stderr));
+    assert!(!output.stderr.contains("no pod is launched"), "{}", output.stderr);
+    assert!(!output.stderr.contains("Unauthorized"), "{}", output.stderr);
+    cluster.nothing_is_left(&output.stderr);
+}
+
+/// A server that has a list and forgets everything that was before it.
+#[test]
+fn a_launcher_whose_watches_all_expire_goes_by_lists_and_says_so_once() {
+    let Some(cluster) = cluster(1, "sleep 1") else { return };
+    cluster.kubernetes.expire_all_watches();
+    let output = cluster.launcher(&["--until-idle"]).end().expect(0);
+    assert_eq!(cluster.pulls(), [1], "{}", cluster.story(&output.stderr));
+    let said = output.stderr.matches("(410): too old resource version").count();
+    assert_eq!(said, 1, "{}", output.stderr);
+    cluster.nothing_is_left(&output.stderr);
+    let requests = cluster.kubernetes.world().requests.clone();
+    let watches = requests.iter().filter(|request| request.contains("watch=1")).count();
+    assert!(watches < 100, "it asks without end: {watches}");
 }
 
 #[test]

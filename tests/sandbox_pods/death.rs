@@ -1,9 +1,13 @@
 //! Pods that end in the middle: what they died of, in words.
 
-use patchwright_sandbox::Running;
+use std::time::Duration;
 
-use super::{Pods, pods};
-use crate::sandboxes::{sh, try_sh};
+use patchwright_sandbox::kubernetes::HeartbeatTiming;
+use patchwright_sandbox::{EngineTrouble, Running, Sandbox};
+
+use super::{Pods, connected, pods};
+use crate::sandboxes::{sh, spec, try_sh};
+use crate::support::docker::IMAGE;
 
 /// Starts a sandbox, lets something happen to its pod, and asks why a command was lost.
 async fn exit_reason(pods: &Pods, happens: impl FnOnce(&Running)) -> String {
@@ -90,6 +94,40 @@ async fn a_server_that_is_away_for_a_moment_is_waited_for() {
     let second = second.await.unwrap().unwrap();
     assert_eq!(sh(&second, "echo y").await, "y");
     second.stop().await.unwrap();
+    running.stop().await.unwrap();
+    pods.assert_nothing_left();
+}
+
+/// The server answers for a node that is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_whose_node_is_gone_does_not_keep_its_run_waiting() {
+    let Some(pods) = pods().await else { return };
+    let timing =
+        HeartbeatTiming { every: Duration::from_millis(300), counts: Duration::from_mins(10) };
+    let sandbox = connected(&pods.server, pods.state.path(), None).await.with_heartbeat(timing);
+    let running = sandbox.start(&spec(&pods.run, IMAGE)).await.unwrap();
+    pods.server.lose_node(&running.id);
+    let lost = running.client.exec(crate::support::guest::sh("true"));
+    let lost = tokio::time::timeout(Duration::from_mins(1), lost).await;
+    assert!(lost.expect("it waits for a pod that is gone").is_err());
+    let why = running.exit_reason().await.unwrap();
+    assert!(why.contains("took the pod away (DeletionByTaintManager"), "{why}");
+    assert_eq!(running.trouble(), Some(EngineTrouble::TookAway));
+    running.stop().await.unwrap();
+    pods.assert_nothing_left();
+}
+
+/// The file has the new one, and what was read of it before is not accepted any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_was_exchanged_is_read_anew() {
+    let Some(pods) = pods().await else { return };
+    let running = pods.start().await.unwrap();
+    pods.server.rotate_token();
+    running.stop().await.unwrap();
+    pods.assert_nothing_left();
+    pods.server.meets(&axum::http::Method::GET, "/exec", 401, "Unauthorized", 1);
+    let running = pods.start().await.unwrap();
+    assert_eq!(sh(&running, "echo x").await, "x");
     running.stop().await.unwrap();
     pods.assert_nothing_left();
 }

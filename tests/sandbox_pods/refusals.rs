@@ -111,7 +111,9 @@ async fn what_the_server_refuses_comes_with_what_to_do() {
         (401, "Unauthorized", "the token of the service account"),
         (422, "Pod is invalid", "is the template"),
     ] {
-        pods.server.meets(&Method::POST, "/pods", code, message, 1);
+        // A token is read anew once.
+        let times = if code == 401 { 2 } else { 1 };
+        pods.server.meets(&Method::POST, "/pods", code, message, times);
         let said = refusal(&pods).await;
         assert!(said.contains(message) && said.contains(expected), "{said}");
     }
@@ -136,6 +138,54 @@ async fn a_node_that_is_not_reached_for_a_moment_ends_no_sandbox() {
     let running = pods.start().await.unwrap();
     assert_eq!(sh(&running, "echo here").await, "here");
     running.stop().await.unwrap();
+}
+
+/// Only what a policy refuses may be because of what one repository names.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_server_refuses_of_all_pods_is_nothing_of_the_runs() {
+    let Some(pods) = pods().await else { return };
+    let refuses = Some(EngineTrouble::Refuses);
+    for (message, trouble, hint) in [
+        ("status unknown for quota: compute, resources: pods", refuses, "in a moment"),
+        ("maximum memory usage per Container is 128Mi, but limit is 256Mi", refuses, "LimitRange"),
+        (
+            "unable to create new content in namespace agents because it is being terminated",
+            refuses,
+            "the namespace is being removed",
+        ),
+        ("pod rejected: RuntimeClass \"gvisor\" not found", refuses, "make the RuntimeClass"),
+        ("error looking up service account agents/default: not found", refuses, ""),
+        ("admission webhook \"policy.test\" denied the request: no", None, "exempt the namespace"),
+        ("ValidatingAdmissionPolicy 'images' with binding 'b' denied request: no", None, ""),
+    ] {
+        let message = format!("pods \"x\" is forbidden: {message}");
+        pods.server.meets(&Method::POST, "/pods", 403, &message, 1);
+        let Err(err) = pods.start().await else { panic!("it started") };
+        assert_eq!(err.trouble(), trouble, "{err}");
+        let said = said(err);
+        assert!(said.contains(&message) && said.contains(hint), "{said}");
+    }
+}
+
+/// A quota that many change at once has the status of a pod that is there already.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_that_others_change_is_tried_again() {
+    let Some(pods) = pods().await else { return };
+    let conflict = "Operation cannot be fulfilled on resourcequotas \"compute\": the object has been modified; please \
+                    apply your changes to the latest version and try again";
+    pods.server.meets(&Method::POST, "/pods", 409, conflict, 1);
+    let running = pods.start().await.unwrap();
+    assert_eq!(sh(&running, "echo here").await, "here");
+    // Nor has a pod gone whose removal was refused so.
+    let pod = running.id.clone();
+    pods.server.meets(&Method::DELETE, &pod, 409, conflict, 1);
+    running.stop().await.unwrap();
+    pods.assert_nothing_left();
+    pods.server.meets(&Method::POST, "/pods", 409, conflict, 5);
+    let Err(err) = pods.start().await else { panic!("it started") };
+    assert_eq!(err.trouble(), Some(EngineTrouble::Refuses), "{err}");
+    let said = said(err);
+    assert!(said.contains(conflict) && said.contains("run less at once"), "{said}");
 }
 
 /// The server's word for its own trouble is the same as for a container that does not run, but for the message.
@@ -184,6 +234,14 @@ async fn a_pod_that_does_not_begin_says_why() {
             "the sandbox pod did not start: the pod failed (UnexpectedAdmissionError: no)",
             "",
         ),
+        (
+            json!({"phase": "Failed", "initContainerStatuses": [{"name": "guest", "state": {"terminated": {
+                "exitCode": 128, "reason": "StartError", "message": "exec: \"sh\": executable file not found in $PATH"}}}],
+                "containerStatuses": [{"name": "sandbox", "state": {"waiting": {"reason": "PodInitializing"}}}]}),
+            "the sandbox pod did not start: the container `guest` cannot be started (StartError: exec: \"sh\": \
+             executable file not found in $PATH)",
+            "needs a shell",
+        ),
     ] {
         pods.server.world().fate = Fate::Waits(status);
         let said = refusal(&pods).await;
@@ -210,4 +268,71 @@ async fn a_password_in_the_address_of_a_server_is_not_said() {
     };
     let sandbox = KubernetesSandbox::connect(settings).await.unwrap();
     assert_eq!(sandbox.place(), "the namespace `agents` of k8s.test:6443");
+}
+
+/// The status of the pod says nothing of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_an_event_tells_of_a_pod_is_said() {
+    let Some(pods) = pods().await else { return };
+    let network = "plugin type=\"calico\" failed (add): no podCIDR assigned";
+    pods.server.world().fate = Fate::Told("FailedCreatePodSandBox", network);
+    let Err(err) = pods.start().await else { panic!("it started") };
+    assert_eq!(err.trouble(), Some(EngineTrouble::Refuses), "{err}");
+    let said = said(err);
+    let expected = format!("the pod does not start (FailedCreatePodSandBox: {network})");
+    assert!(said.contains(&expected) && said.contains("network plug-in"), "{said}");
+    pods.assert_nothing_left();
+}
+
+/// As programs of clouds do that say who we are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_of_the_kubeconfig_is_asked_anew_and_heard() {
+    let Some(pods) = pods().await else { return };
+    let path = |name: &str| pods.state.path().join(name).display().to_string();
+    let text = fs_err::read_to_string(pods.server.kubeconfig()).unwrap();
+    let (before, rest) = text.split_once("{tokenFile: ").unwrap();
+    let (token, after) = rest.split_once('}').unwrap();
+    let connected = async |expires: &str| {
+        let script = format!(
+            "[ ! -e {} ] || {{ echo t0ken-of-stdout; echo 'the session has expired' >&2; exit 3; }}\n\
+             printf '{{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\
+             \"status\":{{\"token\":\"%s\"{expires}}}}}' \"$(cat {token})\"\n",
+            path("ended")
+        );
+        fs_err::write(path("program"), script).unwrap();
+        let program = format!(
+            "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: sh, args: [{}, s3cret-argument], \
+             env: [{{name: CLIENT_SECRET, value: s3cret-variable}}]}}}}",
+            path("program")
+        );
+        fs_err::write(path("kubeconfig"), format!("{before}{program}{after}")).unwrap();
+        let settings = PodSettings {
+            kubeconfig: Some(&path("kubeconfig")),
+            template: None,
+            state: pods.state.path(),
+            own_pod: None,
+            time_scale: 0.01,
+        };
+        KubernetesSandbox::connect(settings).await
+    };
+    // One that does not say until when its token is good.
+    let running = connected("").await.unwrap().start(&spec(&pods.run, IMAGE)).await.unwrap();
+    pods.server.rotate_token();
+    running.stop().await.unwrap();
+    pods.assert_nothing_left();
+    let sandbox = connected(",\"expirationTimestamp\":\"2026-01-01T00:00:00Z\"").await.unwrap();
+    fs_err::write(path("ended"), "").unwrap();
+    let Err(err) = sandbox.start(&spec(&pods.run, IMAGE)).await else { panic!("it started") };
+    assert_eq!(err.trouble(), Some(EngineTrouble::Refuses), "{err}");
+    let said = said(err);
+    let expected = "that says who we are failed (exit status: 3): the session has expired";
+    assert!(said.contains(expected) && said.contains("sign in anew"), "{said}");
+    let at_once = match connected("").await {
+        Ok(_) => panic!("it is connected"),
+        Err(err) => format!("{err:?}"),
+    };
+    assert!(at_once.contains(expected), "{at_once}");
+    for secret in ["t0ken-of-stdout", "s3cret"] {
+        assert!(!said.contains(secret) && !at_once.contains(secret), "{said}\n{at_once}");
+    }
 }

@@ -10,15 +10,23 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Response, Uri};
 use serde_json::{Value, json};
 
-/// Writes a kubeconfig that leads to this port of the loopback, and returns its path.
+/// Writes a kubeconfig that leads to this port of the loopback, with the token in a file of its own, and returns its path.
 pub(crate) fn kubeconfig(folder: &Path, port: u16, token: &str, namespace: &str) -> String {
     let path = folder.join("kubeconfig");
+    let file = write_token(folder, token);
     let text = format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: test\nclusters:\n- name: test\n  cluster: {{server: \
-         'http://127.0.0.1:{port}'}}\nusers:\n- name: test\n  user: {{token: {token}}}\ncontexts:\n- name: test\n  \
+         'http://127.0.0.1:{port}'}}\nusers:\n- name: test\n  user: {{tokenFile: {file}}}\ncontexts:\n- name: test\n  \
          context: {{cluster: test, user: test, namespace: {namespace}}}\n",
     );
     fs_err::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+/// The token that is valid from now on; the path of its file.
+pub(crate) fn write_token(folder: &Path, token: &str) -> String {
+    let path = folder.join("token");
+    fs_err::write(&path, token).unwrap();
     path.display().to_string()
 }
 
@@ -130,6 +138,39 @@ pub(crate) fn no_violations(violations: &[String]) {
     if !std::thread::panicking() {
         assert!(violations.is_empty(), "Kubernetes would not have it:\n{}", violations.join("\n"));
     }
+}
+
+/// The word of the API for a refusal with this status.
+pub(crate) fn reason(code: u16) -> &'static str {
+    match code {
+        400 => "BadRequest",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        409 => "Conflict",
+        410 => "Expired",
+        422 => "Invalid",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        _ => "InternalError",
+    }
+}
+
+/// A list of events about the object that a query chooses.
+pub(crate) fn events(events: &[Value], query: &BTreeMap<String, String>) -> Response<Body> {
+    let about = query["fieldSelector"].strip_prefix("involvedObject.name=").unwrap();
+    let chosen = events.iter().filter(|event| event["involvedObject"]["name"] == about);
+    let items: Vec<&Value> = chosen.collect();
+    answer(200, &json!({"kind": "EventList", "apiVersion": "v1", "metadata": {}, "items": items}))
+}
+
+/// A warning about an object.
+pub(crate) fn warning(object: &str, namespace: &str, (reason, message): (&str, &str)) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Event", "type": "Warning", "reason": reason, "message": message,
+        "metadata": {"name": format!("{object}.17"), "namespace": namespace},
+        "involvedObject": {"name": object}, "lastTimestamp": "2026-11-20T12:00:05Z", "count": 1,
+    })
 }
 
 /// A `Status` object.

@@ -31,6 +31,8 @@ pub(crate) enum Fate {
     Runs,
     /// It is there and waits, with this status.
     Waits(Value),
+    /// It is there and waits, and only an event says why: its reason, and its message.
+    Told(&'static str, &'static str),
     /// The Job is there and no pod comes; an event says why.
     NoPod(String),
 }
@@ -60,6 +62,8 @@ pub(crate) struct World {
     pub(crate) jobs: BTreeMap<String, Value>,
     pub(crate) pods: BTreeMap<String, Value>,
     processes: BTreeMap<String, Child>,
+    /// Pods of nodes that are gone, which nobody ends.
+    lost: BTreeSet<String>,
     events: Vec<Value>,
     /// Changes of pods: version, kind, object.
     changes: Vec<(u64, &'static str, Value)>,
@@ -79,6 +83,8 @@ pub(crate) struct World {
     /// Rights that were used, as `verb resource`.
     pub(crate) used: BTreeSet<String>,
     rights: BTreeSet<String>,
+    /// Who has it is known.
+    token: String,
     /// Every Job that was ever made, as it was sent.
     pub(crate) made: Vec<Value>,
     pub(crate) requests: Vec<String>,
@@ -99,6 +105,7 @@ impl Kubernetes {
             jobs: BTreeMap::new(),
             pods: BTreeMap::new(),
             processes: BTreeMap::new(),
+            lost: BTreeSet::new(),
             events: Vec::new(),
             changes: Vec::new(),
             version: 100,
@@ -112,6 +119,7 @@ impl Kubernetes {
             meets: Vec::new(),
             used: BTreeSet::new(),
             rights: cluster::rights("launcher.yaml"),
+            token: TOKEN.to_owned(),
             made: Vec::new(),
             requests: Vec::new(),
             violations: Vec::new(),
@@ -139,7 +147,20 @@ impl Kubernetes {
 
     /// A kubeconfig that leads here.
     pub(crate) fn kubeconfig(&self) -> String {
-        cluster::kubeconfig(self.folder.path(), self.listening.address.port(), TOKEN, "elsewhere")
+        let port = self.listening.address.port();
+        cluster::kubeconfig(self.folder.path(), port, &self.world().token, "elsewhere")
+    }
+
+    /// Another token counts from now on, and is in the file.
+    pub(crate) fn rotate_token(&self) {
+        let mut world = self.world();
+        world.token.push_str("-next");
+        cluster::write_token(self.folder.path(), &world.token);
+    }
+
+    /// Whatever version a watch begins with is too old.
+    pub(crate) fn expire_all_watches(&self) {
+        self.world().compacted = u64::MAX;
     }
 
     pub(crate) fn world(&self) -> MutexGuard<'_, World> {
@@ -185,6 +206,23 @@ impl Kubernetes {
                 "message": "Eviction API: evicting",
             }]);
         });
+    }
+
+    /// The node of a running pod is gone: nobody says what became of it, and after a while the cluster asks for its end.
+    pub(crate) fn lose_node(&self, pod: &str) {
+        let mut world = self.world();
+        let mut child = world.processes.remove(pod).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        world.lost.insert(pod.to_owned());
+        let mut object = world.pods[pod].clone();
+        object["metadata"]["deletionTimestamp"] = json!("2026-11-20T12:00:00Z");
+        object["metadata"]["deletionGracePeriodSeconds"] = json!(30);
+        object["status"]["conditions"] = json!([{
+            "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
+            "message": "Taint manager: deleting due to NoExecute taint",
+        }]);
+        world.put_pod(object);
     }
 
     /// The kernel kills the run because it has too much memory.
@@ -303,11 +341,13 @@ impl World {
             change(&mut pod["spec"]);
         }
         match self.fate.clone() {
-            Fate::NoPod(why) => self.events.push(json!({
-                "apiVersion": "v1", "kind": "Event", "type": "Warning", "reason": "FailedCreate", "message": why,
-                "metadata": {"name": format!("{name}.17"), "namespace": NAMESPACE},
-                "involvedObject": {"kind": "Job", "name": name},
-            })),
+            Fate::NoPod(why) => {
+                self.events.push(cluster::warning(name, NAMESPACE, ("FailedCreate", &why)));
+            }
+            Fate::Told(reason, message) => {
+                self.events.push(cluster::warning(&pod_name, NAMESPACE, (reason, message)));
+                self.put_pod(pod);
+            }
             Fate::Waits(status) => {
                 pod["status"] = status;
                 self.put_pod(pod);
@@ -386,7 +426,7 @@ async fn serve(
     let query = cluster::query(&uri);
     let mut world = shared.lock();
     world.requests.push(format!("{method} {uri}"));
-    if let Some(refusal) = cluster::unknown(&headers, TOKEN) {
+    if let Some(refusal) = cluster::unknown(&headers, &world.token) {
         return refusal;
     }
     let met =
@@ -450,14 +490,7 @@ fn route(
         ("watch", _) => watch(Arc::clone(shared), world, query),
         (_, "jobs") => list(world, "batch/v1", "JobList", &world.jobs.clone(), query),
         (_, "pods") => list(world, "v1", "PodList", &world.pods.clone(), query),
-        _ => {
-            let about = query["fieldSelector"].strip_prefix("involvedObject.name=").unwrap();
-            let events =
-                world.events.iter().filter(|event| event["involvedObject"]["name"] == about);
-            let events: BTreeMap<_, _> =
-                events.enumerate().map(|(at, event)| (at.to_string(), event.clone())).collect();
-            list(world, "v1", "EventList", &events, &BTreeMap::new())
-        }
+        _ => cluster::events(&world.events, query),
     }
 }
 
@@ -501,7 +534,7 @@ fn delete(world: &mut World, name: &str, body: &Bytes) -> Response<Body> {
         let mut object = world.pods[&pod].clone();
         object["metadata"]["deletionTimestamp"] = json!("2026-11-20T12:00:00Z");
         world.put_pod(object);
-    } else {
+    } else if !world.lost.contains(&pod) {
         world.remove_pod(&pod);
     }
     status(200, "", "")

@@ -34,6 +34,8 @@ pub(crate) enum Fate {
     Runs,
     /// They wait, with this status.
     Waits(Value),
+    /// They wait, and only an event says why: its reason, and its message.
+    Told(&'static str, &'static str),
 }
 
 /// What changes a pod on its way in, as admission webhooks do.
@@ -51,6 +53,7 @@ type Shared = Arc<Mutex<World>>;
 #[expect(clippy::struct_excessive_bools, reason = "each is a fault that a test may set")]
 pub(crate) struct World {
     pub(crate) pods: BTreeMap<String, Value>,
+    pub(crate) events: Vec<Value>,
     pub(crate) policies: Vec<Value>,
     /// The network plug-in does what policies say.
     pub(crate) enforces: bool,
@@ -58,6 +61,8 @@ pub(crate) struct World {
     pub(crate) webhook: Option<Webhook>,
     /// What requests of this method and path meet instead of their answer, once each.
     meets: Vec<(Method, String, u16, String)>,
+    /// Who has it is known.
+    token: String,
     rights: BTreeSet<String>,
     pub(crate) used: BTreeSet<String>,
     /// Every pod that was ever made, as it was sent.
@@ -89,6 +94,8 @@ impl PodServer {
             cluster::manifests(MANIFEST).into_iter().filter(|one| one["kind"] == "NetworkPolicy");
         let shared = Arc::new(Mutex::new(World {
             pods: BTreeMap::new(),
+            events: Vec::new(),
+            token: TOKEN.to_owned(),
             policies: policies.collect(),
             enforces: true,
             fate: Fate::Runs,
@@ -120,7 +127,14 @@ impl PodServer {
     /// A kubeconfig that leads here.
     pub(crate) fn kubeconfig(&self) -> String {
         let port = self.listening.address.port();
-        cluster::kubeconfig(self.folder.path(), port, TOKEN, NAMESPACE)
+        cluster::kubeconfig(self.folder.path(), port, &self.world().token, NAMESPACE)
+    }
+
+    /// Another token counts from now on, and is in the file.
+    pub(crate) fn rotate_token(&self) {
+        let mut world = self.world();
+        world.token.push_str("-next");
+        cluster::write_token(self.folder.path(), &world.token);
     }
 
     pub(crate) fn world(&self) -> MutexGuard<'_, World> {
@@ -170,6 +184,19 @@ impl PodServer {
             &json!({"phase": "Failed", "reason": "Evicted",
             "message": "The node was low on resource: ephemeral-storage."}),
         );
+    }
+
+    /// Its node is gone: nothing runs any more, nobody says so, and after a while the cluster asks for the pod's end.
+    #[expect(clippy::disallowed_methods, reason = "pods are containers")]
+    pub(crate) fn lose_node(&self, pod: &str) {
+        let mut command = std::process::Command::new("docker");
+        command.args(["--host", &format!("unix://{}", socket()), "pause", &self.container(pod)]);
+        assert!(command.output().unwrap().status.success());
+        let mut world = self.world();
+        let pod = world.pods.get_mut(pod).unwrap();
+        pod["metadata"]["deletionTimestamp"] = json!("2026-11-20T12:00:00Z");
+        pod["status"]["conditions"] = json!([{"type": "DisruptionTarget", "status": "True",
+            "reason": "DeletionByTaintManager", "message": "Taint manager: deleting due to NoExecute taint"}]);
     }
 
     /// The kernel ends what runs in it, because it has too much memory.

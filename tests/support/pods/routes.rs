@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::http::{Method, Response};
 use serde_json::{Value, json};
 
-use super::{Fate, NAMESPACE, Shared, TOKEN, World, exec, kubelet};
+use super::{Fate, NAMESPACE, Shared, World, exec, kubelet};
 use crate::support::cluster::{self, answer, schema, status};
 
 pub(super) async fn serve(State(shared): State<Shared>, request: Request) -> Response<Body> {
@@ -22,12 +22,12 @@ pub(super) async fn serve(State(shared): State<Shared>, request: Request) -> Res
     {
         let mut world = shared.lock();
         world.requests.push(format!("{method} {}", request.uri()));
-        if let Some(refusal) = cluster::unknown(request.headers(), TOKEN) {
+        if let Some(refusal) = cluster::unknown(request.headers(), &world.token) {
             return refusal;
         }
         let met = world.meets.iter().position(|one| one.0 == method && path.contains(&one.1));
         if let Some((_, _, code, message)) = met.map(|at| world.meets.remove(at)) {
-            return status(code, "Forbidden", &message);
+            return status(code, cluster::reason(code), &message);
         }
     }
     let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
@@ -43,6 +43,12 @@ pub(super) async fn serve(State(shared): State<Shared>, request: Request) -> Res
                 None => answer(200, &json!({"kind": "NetworkPolicyList", "items": world.policies})),
                 Some(refusal) => refusal,
             }
+        }
+        ["api", "v1", "namespaces", NAMESPACE, "events"] => {
+            let mut world = shared.lock();
+            let refusal = allowed(&mut world, "list events");
+            let query = cluster::query(request.uri());
+            refusal.unwrap_or_else(|| cluster::events(&world.events, &query))
         }
         ["api", "v1", "namespaces", NAMESPACE, "pods", name, "exec"] => {
             exec_in(&shared, name, request)
@@ -190,12 +196,19 @@ fn create(
     if let Some(webhook) = &world.webhook {
         webhook(&mut pod);
     }
-    if let Fate::Waits(waits) = &world.fate {
-        pod["status"] = waits.clone();
-        world.pods.insert(name, pod.clone());
-    } else {
-        world.pods.insert(name.clone(), pod.clone());
-        tokio::spawn(kubelet::run(shared.clone(), name));
+    match world.fate.clone() {
+        Fate::Waits(waits) => {
+            pod["status"] = waits;
+            world.pods.insert(name, pod.clone());
+        }
+        Fate::Told(reason, message) => {
+            world.events.push(cluster::warning(&name, NAMESPACE, (reason, message)));
+            world.pods.insert(name, pod.clone());
+        }
+        Fate::Runs => {
+            world.pods.insert(name.clone(), pod.clone());
+            tokio::spawn(kubelet::run(shared.clone(), name));
+        }
     }
     answer(201, &pod)
 }

@@ -101,7 +101,7 @@ impl Launcher {
 
     /// How many pods of this fleet run or wait in the namespace, whoever launched them.
     pub(super) fn pods(&self) -> usize {
-        self.inner.observer.unfinished()
+        self.inner.observer.unfinished(self.inner.cluster.now())
     }
 
     /// Nothing that every pod would meet was met just now.
@@ -159,11 +159,12 @@ fn refusal(err: &ApiError) -> Failure {
         }
         ApiError::Answer { status: 403, .. } => Some(
             "give the launcher the rights of `docs/kubernetes/launcher.yaml`: create, get, list and delete \
-             Jobs, get, list and watch pods, list events",
+             Jobs, list and watch pods, list events",
         ),
         ApiError::Answer { status: 404, .. } => {
             Some("does the namespace of the pod template exist?")
         }
+        ApiError::Unidentified(_) => Some("sign in anew, as for `kubectl`; nobody is asked here"),
         ApiError::Answer { .. } | ApiError::Unreachable(_) | ApiError::Unreadable(_) => None,
     };
     let failure = Failure::machine(err.to_string());

@@ -8,7 +8,7 @@ use sqlx::AssertSqlSafe;
 use super::db::get;
 use super::leases::fence;
 use super::{Store, StoreResult};
-use patchwright_types::campaign::{Job, Lease};
+use patchwright_types::campaign::{Job, Lease, Millis};
 
 /// Who has a job, by its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct JobHolder {
     /// Whoever had it last, when it does not run.
     pub owner: String,
     pub runs: bool,
+    /// Its lease has run out, by the database's clock: others may claim it.
+    pub expired: bool,
 }
 
 impl Store {
@@ -52,16 +54,22 @@ impl Store {
     /// # Errors
     /// When the database cannot be used.
     pub async fn holder(&self, job: i64) -> StoreResult<Option<JobHolder>> {
-        let row = sqlx::query("SELECT epoch, owner, state FROM jobs WHERE id = $1").bind(job);
+        let time = self.inner.dialect.time();
+        let select = format!(
+            "SELECT epoch, owner, state, COALESCE(lease_until, 0) - {time} AS remaining FROM jobs WHERE id = $1"
+        );
+        let row = sqlx::query(AssertSqlSafe(select)).bind(job);
         let Some(row) = row.fetch_optional(&mut *self.connection().await?).await? else {
             return Ok(None);
         };
         let owner: Option<String> = get(&row, "owner")?;
         let state: String = get(&row, "state")?;
+        let remaining: Millis = get(&row, "remaining")?;
         Ok(Some(JobHolder {
             epoch: get(&row, "epoch")?,
             owner: owner.unwrap_or_default(),
             runs: state == "running",
+            expired: remaining <= 0,
         }))
     }
 
@@ -109,6 +117,7 @@ mod tests {
         assert_eq!(same, job, "the attempt is the same one");
         let holder = store.holder(job.id).await.unwrap().unwrap();
         assert_eq!((holder.epoch, holder.owner.as_str(), holder.runs), (2, "pod", true));
+        assert!(!holder.expired);
         // A second pod of the same name, and the first holder.
         for refused in [
             store.hand_over(&first, "pod").await.map(drop),

@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::config;
+use super::login::{self, Login};
 use patchwright_base::error::{Failure, Result, chain};
 use patchwright_base::text;
 
@@ -39,9 +40,18 @@ const LONGEST_WAIT: Duration = Duration::from_mins(1);
 pub enum ApiError {
     /// The server said no.
     #[error("the Kubernetes API says no ({status}): {message}")]
-    Answer { status: u16, message: String, retry_after: Option<Duration> },
+    Answer {
+        status: u16,
+        /// One word of the API's own (`AlreadyExists`, `Conflict`); empty when it was not the API server that answered.
+        reason: String,
+        message: String,
+        retry_after: Option<Duration>,
+    },
     #[error("the Kubernetes API does not answer: {0}")]
     Unreachable(String),
+    /// Nothing was sent, because nobody says who we are.
+    #[error("the Kubernetes API cannot be asked: {0}")]
+    Unidentified(String),
     #[error("the Kubernetes API answers what cannot be read: {0}")]
     Unreadable(String),
 }
@@ -50,8 +60,10 @@ impl ApiError {
     /// A request that failed like this may succeed in a moment.
     fn is_transient(&self) -> bool {
         match self {
-            ApiError::Answer { status, .. } => *status == 429 || *status >= 500,
-            ApiError::Unreachable(_) => true,
+            ApiError::Answer { status, .. } => {
+                *status == 429 || *status >= 500 || self.is_conflict()
+            }
+            ApiError::Unreachable(_) | ApiError::Unidentified(_) => true,
             ApiError::Unreadable(_) => false,
         }
     }
@@ -63,9 +75,27 @@ impl ApiError {
         }
         let asked = match self {
             ApiError::Answer { retry_after, .. } => *retry_after,
-            ApiError::Unreachable(_) | ApiError::Unreadable(_) => None,
+            ApiError::Unreachable(_) | ApiError::Unidentified(_) | ApiError::Unreadable(_) => None,
         };
         Some(asked.unwrap_or(FIRST * (1 << failed)).min(LONGEST_WAIT))
+    }
+
+    /// Why there is no answer.
+    pub(super) fn of_client(err: &kube::Error) -> ApiError {
+        match login::unidentified(err) {
+            Some(why) => ApiError::Unidentified(why),
+            None => ApiError::Unreachable(text::line(&chain(err))),
+        }
+    }
+
+    /// The object that was to be made is there.
+    pub fn is_there_already(&self) -> bool {
+        matches!(self, ApiError::Answer { status: 409, reason, .. } if reason == "AlreadyExists")
+    }
+
+    /// Others wrote at the same time, to the object or to what counts it: a quota answers so. Nothing was done.
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(self, ApiError::Answer { status: 409, .. }) && !self.is_there_already()
     }
 
     /// The server answered with this status.
@@ -77,7 +107,7 @@ impl ApiError {
 /// A namespace of a cluster. Clones share the connection.
 #[derive(Clone)]
 pub struct Cluster {
-    pub(super) client: Client,
+    pub(super) login: Arc<Login>,
     namespace: String,
     server: String,
     /// Seconds by which the server's clock is ahead of ours, as its last answer said.
@@ -117,11 +147,12 @@ impl Cluster {
         config.default_retry = false;
         let server = config::address(&config.cluster_url);
         let namespace = namespace.unwrap_or(&config.default_namespace).to_owned();
-        let client = Client::try_from(config).map_err(|err| {
+        let login = Login::new(config).map_err(|err| {
             Failure::usage(format!("the Kubernetes cluster at {server} cannot be used"))
                 .caused_by(anyhow::anyhow!(config::unusable(&err)))
         })?;
-        Ok(Cluster { client, namespace, server, ahead: Arc::default() })
+        let login = Arc::new(login);
+        Ok(Cluster { login, namespace, server, ahead: Arc::default() })
     }
 
     /// Where objects are made.
@@ -139,13 +170,27 @@ impl Cluster {
         now() + self.ahead.load(Ordering::Relaxed)
     }
 
-    /// A whole list of what has a label, page by page, and the version from which changes can be watched. A list that
-    /// changed too much in between is begun again by the server's 410, which is the caller's to repeat.
+    /// A whole list of what has a label, page by page, and the version from which changes can be watched. When what it
+    /// began with is too long ago (410), it is begun again a few times.
     ///
     /// # Errors
-    /// The server's.
+    /// The server's last one.
     pub async fn list(&self, path: &str, label: &str) -> Result<(Vec<Value>, String), ApiError> {
         let label = encoded(label);
+        let mut failed = 0;
+        loop {
+            let err = match self.list_once(path, &label).await {
+                Err(err) if err.is(StatusCode::GONE) && failed < AGAIN => err,
+                listed => return listed,
+            };
+            let wait = FIRST * (1 << failed);
+            tracing::debug!(%err, ?wait, "a list of Kubernetes is begun again");
+            tokio::time::sleep(wait).await;
+            failed += 1;
+        }
+    }
+
+    async fn list_once(&self, path: &str, label: &str) -> Result<(Vec<Value>, String), ApiError> {
         let (mut all, mut token) = (Vec::new(), String::new());
         loop {
             let page = format!("{path}?labelSelector={label}&limit={PAGE}&continue={token}");
@@ -170,10 +215,13 @@ impl Cluster {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, ApiError> {
+        // What is not as a request says that it has to be stays so.
+        let is_conditional = body.is_some_and(|body| body["preconditions"].is_object());
         let mut failed = 0;
         loop {
             let err = match self.ask_once(method.clone(), path, body).await {
                 Ok(answer) => return Ok(answer),
+                Err(err) if is_conditional && err.is_conflict() => return Err(err),
                 Err(err) => err,
             };
             let Some(wait) = err.wait_before(failed) else { return Err(err) };
@@ -212,12 +260,31 @@ impl Cluster {
         parse(&bytes)
     }
 
-    /// Sends one request; what comes back is not judged.
+    /// Sends one request; what comes back is not judged, unless the server does not know who we are: then that is found
+    /// out anew, and the request sent once more.
     ///
     /// # Errors
     /// When no answer comes.
     pub async fn send(
         &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<http::Response<Body>, ApiError> {
+        let (client, number) = self.login.client();
+        let answer = self.send_by(&client, method.clone(), path, body).await?;
+        if answer.status() != StatusCode::UNAUTHORIZED {
+            return Ok(answer);
+        }
+        match self.login.renewed(number).await {
+            Some(client) => self.send_by(&client, method, path, body).await,
+            None => Ok(answer),
+        }
+    }
+
+    async fn send_by(
+        &self,
+        client: &Client,
         method: Method,
         path: &str,
         body: Option<&Value>,
@@ -232,9 +299,9 @@ impl Cluster {
             .header(header::CONTENT_TYPE, content)
             .body(Body::from(bytes))
             .map_err(|err| ApiError::Unreadable(err.to_string()))?;
-        let sent = tokio::time::timeout(TIMEOUT, self.client.send(request)).await;
+        let sent = tokio::time::timeout(TIMEOUT, client.send(request)).await;
         let sent = sent.map_err(|_| ApiError::Unreachable("it takes too long".to_owned()))?;
-        let answer = sent.map_err(|err| ApiError::Unreachable(text::line(&chain(&err))))?;
+        let answer = sent.map_err(|err| ApiError::of_client(&err))?;
         let date = answer.headers().get(header::DATE).and_then(|date| date.to_str().ok());
         // RFC 9110, 5.6.7: an HTTP date is one of RFC 5322 in GMT.
         if let Some(date) = date.and_then(|date| DateTime::parse_from_rfc2822(date).ok()) {
@@ -250,13 +317,14 @@ impl Cluster {
         let retry_after = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let bytes = read(response.into_body()).await.unwrap_or_default();
         let said: Option<Value> = serde_json::from_slice(&bytes).ok();
-        let said = said.as_ref().and_then(|said| said["message"].as_str());
-        let words = said.map_or_else(|| String::from_utf8_lossy(&bytes), Into::into);
+        let word = |name: &str| said.as_ref().and_then(|said| said[name].as_str());
+        let reason = word("reason").map(text::line).unwrap_or_default();
+        let words = word("message").map_or_else(|| String::from_utf8_lossy(&bytes), Into::into);
         let words = text::line(&words);
         let known = status.canonical_reason().unwrap_or("no reason given");
         let message = if words.is_empty() { known.to_owned() } else { words };
         let retry_after = retry_after.map(Duration::from_secs);
-        ApiError::Answer { status: status.as_u16(), message, retry_after }
+        ApiError::Answer { status: status.as_u16(), reason, message, retry_after }
     }
 }
 

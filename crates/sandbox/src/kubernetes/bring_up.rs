@@ -3,18 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::Method;
 use serde_json::Value;
-use tokio::time::Instant as Moment;
 
-use super::api::ApiError;
 use super::exec::{self, RunError, exec};
 use super::manifest::{self, BRINGER, GO, GUEST_FOLDER, HOME, Shape, WORKSPACE};
-use super::pod::{Pod, PodState, TroubleKind};
 use super::reference::Reference;
-use super::refusal::{self, refused};
+use super::refusal::refused;
 use super::takedown::{self, SandboxPod};
 use super::template::{CONTAINER, NETWORK, OPEN};
 use super::{KubernetesSandbox, hardening, network, setup};
@@ -26,8 +23,6 @@ use crate::{ContainerLimits, EngineTrouble, PreparedImage, SandboxError, Stop, g
 use patchwright_guest::enforced::Enforced;
 use patchwright_guest::programs;
 
-/// Between two looks at a pod that begins.
-const LOOK: Duration = Duration::from_millis(300);
 /// How long the guest may take to arrive, and to say hello.
 const BRING: Duration = Duration::from_mins(3);
 const HELLO: Duration = Duration::from_mins(1);
@@ -169,7 +164,7 @@ impl KubernetesSandbox {
         );
         let name = asked["metadata"]["name"].as_str().unwrap_or_default();
         let made = match self.cluster.ask(Method::POST, &path, Some(asked)).await {
-            Err(err) if err.is(StatusCode::CONFLICT) => {
+            Err(err) if err.is_there_already() => {
                 let there = takedown::raw(&self.cluster, name).await;
                 there.and_then(|there| there.ok_or(err))
             }
@@ -197,83 +192,6 @@ impl KubernetesSandbox {
         let running = self.until(pod, |pod| pod.runs(CONTAINER)).await?;
         let client = self.attach(order, pod, &environment).await?;
         Ok((client, reached, setup::exact(&order.image, running.image_id(CONTAINER))))
-    }
-
-    /// Waits until the pod is so.
-    async fn until(
-        &self,
-        pod: &SandboxPod,
-        is_so: impl Fn(&Pod) -> bool,
-    ) -> Result<Pod, SandboxError> {
-        let deadline = Moment::now() + self.waits.start;
-        let mut troubled: Option<Instant> = None;
-        loop {
-            let (why, trouble) = match takedown::read(&self.cluster, &pod.name).await {
-                Ok(Some(found)) if is_so(&found) => return Ok(found),
-                // What keeps a service from beginning is that service's.
-                Ok(Some(found)) => {
-                    (self.patient(&found.only(&[BRINGER, CONTAINER]), &mut troubled)?, None)
-                }
-                Ok(None) => {
-                    let why = "somebody removed the pod before it began";
-                    return Err(ended(why, Some(EngineTrouble::TookAway)));
-                }
-                Err(err @ ApiError::Answer { status: 400..429, .. }) => {
-                    return Err(refused("look at a sandbox pod", &err));
-                }
-                // It may be away for a while.
-                Err(err) => (err.to_string(), refusal::trouble(&err)),
-            };
-            if Moment::now() >= deadline {
-                let after = self.waits.start.as_secs();
-                return Err(ended(
-                    &format!("the pod had not begun after {after} s: {why}"),
-                    trouble,
-                ));
-            }
-            tokio::time::sleep(LOOK).await;
-        }
-    }
-
-    /// What keeps the pod from beginning, as long as one may wait for it.
-    fn patient(&self, pod: &Pod, since: &mut Option<Instant>) -> Result<String, SandboxError> {
-        match pod.state(CONTAINER) {
-            PodState::Waiting(Some(trouble)) => {
-                let most = match trouble.kind {
-                    TroubleKind::Unschedulable => self.waits.node,
-                    TroubleKind::Image | TroubleKind::Configuration => self.waits.image,
-                };
-                if since.get_or_insert_with(Instant::now).elapsed() < most {
-                    return Ok(trouble.why);
-                }
-                let hint = match trouble.kind {
-                    TroubleKind::Unschedulable => {
-                        "give the cluster room, or the template other nodes and smaller requests"
-                    }
-                    TroubleKind::Image => {
-                        "name an image that the nodes can pull, with `--image`; the template can have \
-                         `imagePullSecrets`"
-                    }
-                    TroubleKind::Configuration => {
-                        "the image needs a shell (`sh`), and the cluster the runtime that the template names"
-                    }
-                };
-                let of_all = trouble.kind == TroubleKind::Unschedulable;
-                Err(SandboxError::Kubernetes {
-                    message: trouble.why,
-                    hint: Some(hint.to_owned()),
-                    trouble: of_all.then_some(EngineTrouble::Refuses),
-                })
-            }
-            PodState::Waiting(None) | PodState::Running => {
-                *since = None;
-                Ok("it waits".to_owned())
-            }
-            PodState::Succeeded => Err(ended("the pod ended before it began", None)),
-            PodState::Failed(end) => {
-                Err(ended(&end.why, end.disrupted.then_some(EngineTrouble::TookAway)))
-            }
-        }
     }
 
     /// Sends the guest into the first container.
@@ -361,7 +279,8 @@ impl KubernetesSandbox {
         argv.extend(["--max-bytes", &bytes, "--max-files", &files]);
         argv.extend(order.has_relay.then_some("--relay"));
         argv.extend(order.has_home.then_some("--watch-home"));
-        let started = exec(&self.cluster, &pod.name, CONTAINER, &argv).await;
+        let place = (pod.name.as_str(), CONTAINER);
+        let started = exec(&self.cluster, place, &argv, pod.lost.clone()).await;
         let (session, reader, stdin) =
             started.map_err(|err| failed("the guest cannot be started in it", &err.into()))?;
         pod.session = Some(session);
@@ -414,7 +333,7 @@ fn as_asked(asked: &Value, made: &Value) -> Result<(), SandboxError> {
     })
 }
 
-fn ended(why: &str, trouble: Option<EngineTrouble>) -> SandboxError {
+pub(super) fn ended(why: &str, trouble: Option<EngineTrouble>) -> SandboxError {
     SandboxError::Kubernetes {
         message: format!("the sandbox pod did not start: {why}"),
         hint: None,

@@ -7,8 +7,9 @@ use http::Uri;
 use http::uri::Scheme;
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
+use super::login::unidentified;
 use patchwright_base::error::chain;
 
 /// The server of these kubeconfigs (a value of `KUBECONFIG`, in which a colon stands between two of them); without, that
@@ -20,7 +21,7 @@ pub(super) async fn find(files: Option<&str>) -> Result<Config, String> {
         Err(err) => Err(err),
     };
     if files.is_some() {
-        return of_files.map_err(|err| chain(&err));
+        return of_files.map(alone).map_err(|err| chain(&err));
     }
     let mut config = match of_files {
         Ok(config) => config,
@@ -30,7 +31,15 @@ pub(super) async fn find(files: Option<&str>) -> Result<Config, String> {
         })?,
     };
     config.apply_debug_overrides();
-    Ok(config)
+    Ok(alone(config))
+}
+
+/// Nobody is asked anything: a program that says who we are gets no terminal, and what it complains of is ours to say.
+fn alone(mut config: Config) -> Config {
+    if let Some(program) = &mut config.auth_info.exec {
+        program.interactive_mode = Some(ExecInteractiveMode::Never);
+    }
+    config
 }
 
 /// Why nothing can be sent to a server; without the proxy's address, in which a password may stand.
@@ -40,7 +49,7 @@ pub(super) fn unusable(err: &kube::Error) -> String {
             "the proxy (`proxy-url` of the kubeconfig, or `HTTPS_PROXY`) is no `http://`, `https://` or `socks5://` address"
                 .to_owned()
         }
-        other => chain(other),
+        other => unidentified(other).unwrap_or_else(|| chain(other)),
     }
 }
 

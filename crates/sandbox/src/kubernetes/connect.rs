@@ -5,12 +5,12 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use http::Request;
+use http::{Request, StatusCode};
+use kube::Client;
 use kube::client::Connection;
 use tokio::time::timeout as within;
 
 use super::api::{ApiError, Cluster, encoded};
-use patchwright_base::error::chain;
 use patchwright_base::text;
 
 /// How long the server may take to start the program.
@@ -38,11 +38,19 @@ pub(super) async fn connect(
         path.push_str(&encoded(word));
     }
     let mut failed = 0;
+    let mut is_new = false;
     loop {
-        let (err, has_begun) = match connect_once(cluster, &path).await {
+        let (client, number) = cluster.login.client();
+        let (err, has_begun) = match connect_once(&client, &path).await {
             Ok(connection) => return Ok(connection),
             Err(refused) => refused,
         };
+        if err.is(StatusCode::UNAUTHORIZED)
+            && !std::mem::replace(&mut is_new, true)
+            && cluster.login.renewed(number).await.is_some()
+        {
+            continue;
+        }
         let wait = err.wait_before(failed).filter(|_| !has_begun && !is_not_running(&err));
         let Some(wait) = wait else { return Err(err) };
         tracing::debug!(%err, ?wait, "a program is started again in a pod");
@@ -57,10 +65,10 @@ pub(super) fn is_not_running(err: &ApiError) -> bool {
 }
 
 /// Asks once. With the error: whether the program may have begun all the same.
-async fn connect_once(cluster: &Cluster, path: &str) -> Result<Connection, (ApiError, bool)> {
+async fn connect_once(client: &Client, path: &str) -> Result<Connection, (ApiError, bool)> {
     let request = Request::get(path).body(Vec::new());
     let request = request.map_err(|err| (ApiError::Unreadable(err.to_string()), false))?;
-    match within(START, cluster.client.connect(request)).await {
+    match within(START, client.connect(request)).await {
         Ok(Ok(connection)) => Ok(connection),
         Ok(Err(err)) => Err(refused(err)),
         Err(_) => Err((ApiError::Unreachable("exec takes too long".to_owned()), true)),
@@ -74,11 +82,13 @@ fn refused(err: kube::Error) -> (ApiError, bool) {
             let message = text::line(&status.message);
             let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
             let retry_after = (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)));
-            (ApiError::Answer { status: status.code, message, retry_after }, false)
+            let reason = text::line(&status.reason);
+            (ApiError::Answer { status: status.code, reason, message, retry_after }, false)
         }
         other => {
-            let has_begun = !is_refused(&other);
-            (ApiError::Unreachable(text::line(&chain(&other))), has_begun)
+            let err = ApiError::of_client(&other);
+            let has_begun = !is_refused(&other) && !matches!(err, ApiError::Unidentified(_));
+            (err, has_begun)
         }
     }
 }

@@ -24,6 +24,7 @@ use tokio::time::timeout as within;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_util::io::StreamReader;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::api::{ApiError, Cluster};
@@ -128,15 +129,16 @@ impl Session {
     }
 }
 
-/// Starts a program in a container, with its streams.
+/// Starts a program in a container, with its streams. They break when the pod is `lost`: a server goes on answering for a
+/// node that is gone.
 ///
 /// # Errors
 /// The server's, when it does not start one. One that cannot be started on the node is [`ExecEnd::Otherwise`].
 pub(super) async fn exec(
     cluster: &Cluster,
-    pod: &str,
-    container: &str,
+    (pod, container): (&str, &str),
     argv: &[&str],
+    lost: CancellationToken,
 ) -> Result<(Session, Reader, DuplexStream), ApiError> {
     let connection = connect(cluster, pod, container, argv).await?;
     let can_close = connection.supports_stream_close();
@@ -146,7 +148,7 @@ pub(super) async fn exec(
     let sending = Sending { sink, input, can_close, shared: Arc::clone(&shared) };
     let sending = AbortOnDropHandle::new(tokio::spawn(sending.go_on()));
     let receiving =
-        Receiving { stream, shared: Arc::clone(&shared), answers: false, is_over: false };
+        Receiving { stream, lost, shared: Arc::clone(&shared), answers: false, is_over: false };
     let output = futures_util::stream::unfold(receiving, |mut receiving| async {
         receiving.next().await.map(|part| (part, receiving))
     });
@@ -167,7 +169,7 @@ pub(super) async fn run(
     input: &[u8],
     limits: (Duration, u64),
 ) -> Result<Vec<u8>, RunError> {
-    let (session, reader, mut stdin) = exec(cluster, place.0, place.1, argv).await?;
+    let (session, reader, mut stdin) = exec(cluster, place, argv, CancellationToken::new()).await?;
     let mut output = Vec::new();
     let feeding = async {
         // A program that ends before it has read everything says so by its exit code.
@@ -246,6 +248,7 @@ impl Sending {
 /// Takes messages from the server.
 struct Receiving {
     stream: SplitStream<Socket>,
+    lost: CancellationToken,
     shared: Arc<Mutex<Shared>>,
     /// The server answers signs of life.
     answers: bool,
@@ -256,7 +259,11 @@ impl Receiving {
     /// The next part of standard output; `None` at its end.
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         while !self.is_over {
-            let message = match within(SILENCE, self.stream.next()).await {
+            let message = tokio::select! {
+                message = within(SILENCE, self.stream.next()) => message,
+                () = self.lost.cancelled() => return Some(Err(self.broke("the pod is not there any more"))),
+            };
+            let message = match message {
                 Ok(message) => message,
                 Err(_) if !self.answers => continue,
                 Err(_) => return Some(Err(self.broke("the API server has fallen silent"))),

@@ -3,20 +3,24 @@
 //! [`KubernetesSandbox`] is what `World` holds. The pod's shape is [`manifest`], of which the operator's [`template`] says
 //! a part; what the server made of it is checked by [`hardening`] (field by field: [`comparison`]), and that it reaches
 //! nothing by [`network`]. [`services`] are containers of the same pod, and [`readiness`] waits for them.
-//! [`bring_up`] brings the guest in, [`exec`] speaks to it over what [`connect`] has opened, [`takedown`] shows that a pod
-//! is in use and removes it, [`sweep`] removes what nobody uses, and [`setup`] keeps what setup commands leave.
+//! [`bring_up`] brings the guest in, once the pod has come so far ([`waiting`], [`events`]); [`exec`] speaks to it over
+//! what [`connect`] has opened, [`takedown`] shows that a pod is in use and removes it, [`sweep`] removes what nobody
+//! uses, and [`setup`] keeps what setup commands leave.
 //!
 //! A pod has no network of its own: allowed hosts are reached by the relay through the guest's stream
 //! ([`crate::egress`]), as in a container. Nothing here reads Secrets, mounts a folder of a node, or gives a token to a
-//! pod. The requests are those of [`api`], to the server that [`config`] finds; the fleet's launcher uses it, too.
+//! pod. The requests are those of [`api`], to the server that [`config`] finds, from who [`login`] says that we are; the
+//! fleet's launcher uses it, too.
 
 pub mod api;
 mod bring_up;
 pub mod comparison;
 mod config;
 mod connect;
+pub mod events;
 mod exec;
 mod hardening;
+mod login;
 mod manifest;
 mod network;
 pub mod pod;
@@ -29,6 +33,7 @@ mod setup;
 mod sweep;
 mod takedown;
 mod template;
+mod waiting;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

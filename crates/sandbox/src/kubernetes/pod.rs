@@ -30,6 +30,8 @@ pub enum TroubleKind {
     Image,
     /// It names what is not there, or what cannot be started.
     Configuration,
+    /// Its node does not get a volume of it, or its network, ready.
+    Node,
 }
 
 /// How one container of a pod stands.
@@ -41,6 +43,8 @@ pub enum ContainerPhase {
     Ended {
         code: i32,
         out_of_memory: bool,
+        /// Why its command could not be started, in words; `None` when it was.
+        not_started: Option<String>,
     },
 }
 
@@ -50,6 +54,8 @@ pub struct PodEnd {
     pub why: String,
     /// The cluster took it away, for reasons that are none of the run's.
     pub disrupted: bool,
+    /// The command of one of its containers could not be started.
+    pub not_started: bool,
 }
 
 /// The parts of a `Pod` that matter here.
@@ -68,6 +74,7 @@ struct Metadata {
     labels: std::collections::BTreeMap<String, String>,
     resource_version: String,
     deletion_timestamp: Option<String>,
+    deletion_grace_period_seconds: Option<i64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -124,6 +131,18 @@ const NO_ROOM: &str = "OutOf";
 const OF_THE_NODE: &[&str] =
     &["NodeAffinity", "NodeShutdown", "Shutdown", "Terminated", "UnexpectedAdmissionError"];
 
+/// The kubelet's words for a command that could not be started: the image does not have it, or the runtime refuses
+/// (`pkg/kubelet/kuberuntime/kuberuntime_container.go`, and containerd's).
+const NOT_STARTED: &[&str] = &["StartError", "ContainerCannotRun"];
+
+impl Detail {
+    /// Why the command could not be started, in words; `None` when it was.
+    fn not_started(&self) -> Option<String> {
+        let is_so = NOT_STARTED.contains(&self.reason.as_str());
+        is_so.then(|| said(&self.reason, &self.message))
+    }
+}
+
 impl ContainerStatus {
     /// Why it does not begin.
     fn trouble(&self) -> Option<PodTrouble> {
@@ -171,6 +190,30 @@ impl Pod {
         self.metadata.deletion_timestamp.is_some()
     }
 
+    /// When a pod that is to be removed has ended for certain, in seconds since 1970 by the server's clock, unless its node
+    /// is gone; `None` when it is not to be removed. Quotas count it no longer either
+    /// (`pkg/quota/v1/evaluator/core/pods.go`).
+    pub fn ends_by(&self) -> Option<i64> {
+        let asked = self.metadata.deletion_timestamp.as_deref()?;
+        let asked = chrono::DateTime::parse_from_rfc3339(asked).ok()?.timestamp();
+        Some(asked.saturating_add(self.metadata.deletion_grace_period_seconds.unwrap_or_default()))
+    }
+
+    /// It has ended, or is to end.
+    pub fn is_ending(&self) -> bool {
+        self.is_being_removed() || matches!(self.status.phase.as_str(), "Failed" | "Succeeded")
+    }
+
+    /// Why the cluster takes it away, in words; `None` when it does not.
+    /// Source: <https://kubernetes.io/docs/concepts/workloads/pods/disruptions/>: eviction by the API, drains, preemption,
+    /// node pressure and nodes that are gone all leave this condition.
+    pub fn disruption(&self) -> Option<String> {
+        let all = &mut self.status.conditions.iter();
+        let target = all.find(|one| one.r#type == "DisruptionTarget" && one.status == "True")?;
+        let why = said(&target.reason, &target.message);
+        Some(format!("the cluster took the pod away ({why})"))
+    }
+
     /// One of its containers runs, also one that only prepares the others.
     pub fn runs(&self, container: &str) -> bool {
         let status = &self.status;
@@ -205,6 +248,7 @@ impl Pod {
             Some(ContainerState { terminated: Some(ended), .. }) => ContainerPhase::Ended {
                 code: ended.exit_code,
                 out_of_memory: ended.reason == "OOMKilled",
+                not_started: ended.not_started(),
             },
             Some(ContainerState { running: Some(_), .. }) => ContainerPhase::Running,
             Some(_) | None => ContainerPhase::Waiting(one.and_then(ContainerStatus::trouble)),
@@ -247,36 +291,54 @@ impl Pod {
 
     fn end(&self, container: &str) -> PodEnd {
         let status = &self.status;
-        // Eviction by the API, drains, preemption and node pressure all leave this condition
-        // (https://kubernetes.io/docs/concepts/workloads/pods/disruptions/).
-        let target = status.conditions.iter().find(|one| one.r#type == "DisruptionTarget");
-        if let Some(target) = target.filter(|target| target.status == "True") {
-            let why = said(&target.reason, &target.message);
-            return PodEnd {
-                why: format!("the cluster took the pod away ({why})"),
-                disrupted: true,
-            };
+        let of = |why: String, disrupted| PodEnd { why, disrupted, not_started: false };
+        if let Some(why) = self.disruption() {
+            return of(why, true);
         }
         let why = said(&status.reason, &status.message);
         if status.reason == "Evicted" {
             // Of older clusters.
             let disrupted = !OWN_FAULT.iter().any(|words| status.message.contains(words));
-            return PodEnd { why: format!("the pod was evicted ({why})"), disrupted };
+            return of(format!("the pod was evicted ({why})"), disrupted);
         }
         if let Some(ended) = self.ended(container) {
-            let why = if ended.reason == "OOMKilled" {
-                "the run was killed because it needs more memory than its pod may have".to_owned()
-            } else {
-                let last = ended.message.lines().rfind(|line| !line.trim().is_empty());
-                let last = last.map(|last| format!(": {}", text::line(last))).unwrap_or_default();
-                format!("the pod ended with exit code {}{last}", ended.exit_code)
-            };
-            return PodEnd { why, disrupted: false };
+            let not_started = ended.not_started().is_some();
+            return PodEnd { not_started, ..of(words_of(ended), false) };
+        }
+        if let Some(end) = self.end_of_first() {
+            return end;
         }
         let disrupted =
             status.reason.starts_with(NO_ROOM) || OF_THE_NODE.contains(&status.reason.as_str());
-        PodEnd { why: format!("the pod failed ({why})"), disrupted }
+        of(format!("the pod failed ({why})"), disrupted)
     }
+
+    /// How a container ended that was to prepare the others, when it failed: the pod says nothing of it itself.
+    fn end_of_first(&self) -> Option<PodEnd> {
+        let ended = |one: &'_ ContainerStatus| one.state.terminated.clone();
+        let all = self.status.init_container_statuses.iter();
+        let mut all = all.filter_map(|one| Some((text::line(&one.name), ended(one)?)));
+        let (name, ended) = all.find(|(_, ended)| ended.exit_code != 0)?;
+        let (why, not_started) = match ended.not_started() {
+            Some(why) => (format!("the container `{name}` cannot be started ({why})"), true),
+            None => {
+                let why = said(&ended.reason, &ended.message);
+                let code = ended.exit_code;
+                (format!("the container `{name}` ended with exit code {code} ({why})"), false)
+            }
+        };
+        Some(PodEnd { why, disrupted: false, not_started })
+    }
+}
+
+/// How the container ended in which the pod's work is done.
+fn words_of(ended: &Detail) -> String {
+    if ended.reason == "OOMKilled" {
+        return "the run was killed because it needs more memory than its pod may have".to_owned();
+    }
+    let last = ended.message.lines().rfind(|line| !line.trim().is_empty());
+    let last = last.map(|last| format!(": {}", text::line(last))).unwrap_or_default();
+    format!("the pod ended with exit code {}{last}", ended.exit_code)
 }
 
 /// Reason and message of others in one line.
@@ -332,6 +394,12 @@ mod tests {
     #[test]
     fn an_end_says_whose_fault_it_was() {
         let ended = |state: Value| json!({"phase": "Failed", "containerStatuses": [{"name": "patchwright", "state": {"terminated": state}}]});
+        let first = |state: Value| {
+            json!({"phase": "Failed",
+            "initContainerStatuses": [{"name": "keys", "state": {"terminated": {"exitCode": 0}}},
+                {"name": "guest", "state": {"terminated": state}}],
+            "containerStatuses": [{"name": "patchwright", "state": {"waiting": {"reason": "PodInitializing"}}}]})
+        };
         for (status, disrupted, words) in [
             (ended(json!({"exitCode": 137, "reason": "OOMKilled"})), false, "more memory"),
             (
@@ -362,6 +430,18 @@ mod tests {
                 "OutOfmemory",
             ),
             (json!({"phase": "Failed"}), false, "does not say why"),
+            (
+                first(
+                    json!({"exitCode": 128, "reason": "StartError", "message": "exec: \"sh\": not found"}),
+                ),
+                false,
+                "the container `guest` cannot be started (StartError: exec: \"sh\": not found)",
+            ),
+            (
+                first(json!({"exitCode": 1, "reason": "Error", "message": "no\nroom"})),
+                false,
+                "the container `guest` ended with exit code 1 (Error: no room)",
+            ),
         ] {
             let PodState::Failed(end) = state(status) else { unreachable!("it failed") };
             assert_eq!(end.disrupted, disrupted, "{end:?}");
@@ -387,7 +467,15 @@ mod tests {
         };
         assert_eq!(standing(json!({"running": {}})), ContainerPhase::Running);
         let killed = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
-        assert_eq!(standing(killed), ContainerPhase::Ended { code: 137, out_of_memory: true });
+        let ended = |code, out_of_memory, not_started: Option<&str>| ContainerPhase::Ended {
+            code,
+            out_of_memory,
+            not_started: not_started.map(str::to_owned),
+        };
+        assert_eq!(standing(killed), ended(137, true, None));
+        let absent =
+            json!({"terminated": {"exitCode": 128, "reason": "StartError", "message": "no"}});
+        assert_eq!(standing(absent), ended(128, false, Some("StartError: no")));
         let absent = json!({"waiting": {"reason": "ErrImagePull", "message": "no"}});
         assert!(matches!(standing(absent), ContainerPhase::Waiting(Some(_))));
         assert_eq!(of(0), PodState::Succeeded);

@@ -84,6 +84,9 @@ impl KubernetesSandbox {
                 ContainerPhase::Ended { out_of_memory: true, .. } => {
                     return Err("it ran out of memory".to_owned());
                 }
+                ContainerPhase::Ended { not_started: Some(why), .. } => {
+                    return Err(format!("its command cannot be started ({why})"));
+                }
                 ContainerPhase::Ended { code, .. } => {
                     return Err(format!("it ended with exit code {code}"));
                 }
@@ -106,7 +109,7 @@ impl KubernetesSandbox {
 
     fn patience(&self, trouble: &PodTrouble) -> Duration {
         match trouble.kind {
-            TroubleKind::Unschedulable | TroubleKind::Image => self.waits.image,
+            TroubleKind::Unschedulable | TroubleKind::Image | TroubleKind::Node => self.waits.image,
             TroubleKind::Configuration => self.waits.configuration,
         }
     }

@@ -6,6 +6,10 @@ use crate::{EngineTrouble, SandboxError};
 /// The manifest that gives the rights.
 pub(super) const MANIFEST: &str = "docs/kubernetes/sandboxes.yaml";
 
+/// Words of those who judge the content of a pod.
+const OF_POLICIES: &[&str] =
+    &["admission webhook", "ValidatingAdmissionPolicy", "image policy webhook"];
+
 /// An error for people: what was being done, the server's words, and what to do.
 pub(super) fn refused(doing: &str, err: &ApiError) -> SandboxError {
     SandboxError::Kubernetes {
@@ -24,16 +28,17 @@ pub(super) fn trouble(err: &ApiError) -> Option<EngineTrouble> {
         ApiError::Answer { status, message, .. } => {
             let refuses = match status {
                 401 => true,
-                // What a webhook refuses may be the image of one repository; the level is that of all pods.
-                403 if message.contains("admission webhook") => false,
-                403 => ["exceeded quota", "violates PodSecurity", "cannot "]
-                    .iter()
-                    .any(|words| message.contains(words)),
+                // It was tried again: too much is made there at once.
+                409 => err.is_conflict(),
+                // What a policy of the operator's refuses may be the image of one repository. Rights, quotas, limits, the level,
+                // the namespace's end and what the template names are those of all pods.
+                403 => !OF_POLICIES.iter().any(|words| message.contains(words)),
                 404 => message.contains("namespaces"),
                 _ => false,
             };
             refuses.then_some(EngineTrouble::Refuses)
         }
+        ApiError::Unidentified(_) => Some(EngineTrouble::Refuses),
         ApiError::Unreadable(_) => None,
     }
 }
@@ -42,6 +47,9 @@ pub(super) fn trouble(err: &ApiError) -> Option<EngineTrouble> {
 pub(super) fn hint(err: &ApiError) -> Option<String> {
     let ApiError::Answer { status, message, .. } = err else {
         return match err {
+            ApiError::Unidentified(_) => {
+                Some("sign in anew, as for `kubectl`; nobody is asked here".to_owned())
+            }
             ApiError::Unreachable(_) => {
                 Some("`patchwright doctor --sandbox kubernetes` checks the connection".to_owned())
             }
@@ -57,11 +65,26 @@ pub(super) fn hint(err: &ApiError) -> Option<String> {
              the template decide what one sandbox counts for"
                 .to_owned()
         }
+        403 if has("status unknown for quota") => {
+            "the cluster does not know yet what of the ResourceQuota is used: try again in a moment".to_owned()
+        }
+        403 if has(" usage per ") => {
+            "a LimitRange of the namespace allows less, or wants more, than one sandbox has: `container.memory` and the \
+             requests of the template decide about that"
+                .to_owned()
+        }
+        403 if has("because it is being terminated") => {
+            "the namespace is being removed: make it again, or name another one in the template".to_owned()
+        }
+        403 if has("RuntimeClass") => "make the RuntimeClass, or name another one in the template".to_owned(),
         403 if has("violates PodSecurity") => {
             "a sandbox keeps to the level `restricted`; what is said of it comes from the template or from a webhook"
                 .to_owned()
         }
         403 if has("cannot ") => format!("give the right that is named, as the Role of `{MANIFEST}` does"),
+        409 if has("resourcequotas") => {
+            "too many change the ResourceQuota of the namespace at once: run less at once, or try again".to_owned()
+        }
         404 if has("namespaces") => "make the namespace, or name another one in the template".to_owned(),
         _ if has("admission webhook") => {
             "an admission webhook of the cluster refuses it: exempt the namespace, or give the template what it asks for"

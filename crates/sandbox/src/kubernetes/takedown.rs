@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use http::{Method, StatusCode};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::HeartbeatTiming;
@@ -50,6 +51,8 @@ pub(super) struct SandboxPod {
     /// The exec in which the guest runs, once it does.
     pub(super) session: Option<Session>,
     beating: Option<AbortOnDropHandle<()>>,
+    /// Ends that exec: the pod was seen to be gone.
+    pub(super) lost: CancellationToken,
     owned: Arc<Owned>,
     on_drop: OnDrop,
     /// What the last exit reason came to.
@@ -67,7 +70,8 @@ impl SandboxPod {
     ) -> SandboxPod {
         let word = |name: &str| made["metadata"][name].as_str().unwrap_or_default().to_owned();
         let (name, uid) = (word("name"), word("uid"));
-        let beating = tokio::spawn(beat(cluster.clone(), name.clone(), timing));
+        let lost = CancellationToken::new();
+        let beating = tokio::spawn(beat(cluster.clone(), name.clone(), timing, lost.clone()));
         SandboxPod {
             cluster: cluster.clone(),
             name,
@@ -75,6 +79,7 @@ impl SandboxPod {
             memory_bytes,
             session: None,
             beating: Some(AbortOnDropHandle::new(beating)),
+            lost,
             owned: Arc::clone(owned),
             on_drop: OnDrop::Remove,
             trouble: Mutex::default(),
@@ -123,7 +128,8 @@ impl SandboxPod {
             PodState::Failed(end) => Some((end.why, taken.filter(|_| end.disrupted))),
             PodState::Succeeded => Some(("the pod has ended".to_owned(), None)),
             PodState::Running | PodState::Waiting(_) if pod.is_being_removed() => {
-                Some(("somebody removes the pod".to_owned(), taken))
+                let why = pod.disruption().unwrap_or_else(|| "somebody removes the pod".to_owned());
+                Some((why, taken))
             }
             PodState::Running | PodState::Waiting(_) => None,
         }
@@ -279,21 +285,36 @@ pub(super) async fn delete(
     });
     match cluster.ask(Method::DELETE, &path(cluster, name), Some(&options)).await {
         Ok(_) => Ok(true),
-        Err(err) if err.is(StatusCode::NOT_FOUND) || err.is(StatusCode::CONFLICT) => Ok(false),
+        Err(err) if err.is(StatusCode::NOT_FOUND) => Ok(false),
+        // Of another version or of another pod, as asked. The server has the same word for trouble of its own.
+        Err(err) if err.is_conflict() => {
+            let is_of_version = options["preconditions"]["resourceVersion"].is_string();
+            let there = if is_of_version { None } else { raw(cluster, name).await? };
+            let uid = &options["preconditions"]["uid"];
+            let is_it = there.is_some_and(|there| there["metadata"]["uid"] == *uid);
+            if is_it { Err(err) } else { Ok(false) }
+        }
         Err(err) => Err(err),
     }
 }
 
 /// Shows that the pod is in use, until that is over. The server's clock counts, so that no two machines have to agree
-/// on the time.
-async fn beat(cluster: Cluster, name: String, timing: HeartbeatTiming) {
+/// on the time. A pod that is gone, or is on its way out at two signs in a row, is lost: when its node is gone, nobody
+/// else ends what waits for it.
+async fn beat(cluster: Cluster, name: String, timing: HeartbeatTiming, lost: CancellationToken) {
+    let mut was_ending = false;
     loop {
         tokio::time::sleep(timing.every).await;
         let now = cluster.now().to_string();
         let patch = json!({"metadata": {"annotations": {BEAT: now}}});
         match cluster.ask(Method::PATCH, &path(&cluster, &name), Some(&patch)).await {
-            Ok(_) => {}
-            Err(err) if err.is(StatusCode::NOT_FOUND) => return,
+            Ok(pod) => {
+                let is_ending = serde_json::from_value::<Pod>(pod).is_ok_and(|pod| pod.is_ending());
+                if std::mem::replace(&mut was_ending, is_ending) && is_ending {
+                    return lost.cancel();
+                }
+            }
+            Err(err) if err.is(StatusCode::NOT_FOUND) => return lost.cancel(),
             // The last one counts for a while.
             Err(err) => tracing::warn!(pod = name, %err, "cannot show that a sandbox is in use"),
         }

@@ -5,8 +5,10 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use patchwright_base::error::Result;
-use patchwright_sandbox::kubernetes::api::{self, encoded, items};
+use patchwright_sandbox::kubernetes::api::{self, encoded};
 pub(super) use patchwright_sandbox::kubernetes::api::{ApiError, parse};
+use patchwright_sandbox::kubernetes::events;
+use patchwright_sandbox::kubernetes::pod::PodTrouble;
 
 /// The namespace in which pods are launched.
 #[derive(Clone)]
@@ -24,13 +26,18 @@ impl Cluster {
         api::Cluster::find(None, namespace, "docs/kubernetes/launcher.yaml").await.map(Cluster)
     }
 
+    /// See [`api::Cluster::now`].
+    pub(super) fn now(&self) -> i64 {
+        self.0.now()
+    }
+
     /// Makes a Job; the answer is the Job as the server has it. `None` when one of its name is there already.
     pub(super) async fn create_job(&self, job: &Value) -> Result<Option<Value>, ApiError> {
         // Strict: a field that is misspelt in the template would be dropped without a word.
         let path = format!("{}?fieldManager=patchwright&fieldValidation=Strict", self.jobs());
         match self.0.ask(Method::POST, &path, Some(job)).await {
             Ok(made) => Ok(Some(made)),
-            Err(err) if err.is(StatusCode::CONFLICT) => Ok(None),
+            Err(err) if err.is_there_already() => Ok(None),
             Err(err) => Err(err),
         }
     }
@@ -65,14 +72,15 @@ impl Cluster {
         self.0.list(&self.pods(), label).await
     }
 
-    /// What was said about an object, newest last.
-    pub(super) async fn events_about(&self, name: &str) -> Result<Vec<Value>, ApiError> {
-        let selector = encoded(&format!("involvedObject.name={name}"));
-        let path = format!(
-            "/api/v1/namespaces/{}/events?fieldSelector={selector}&limit=50",
-            self.0.namespace()
-        );
-        Ok(items(self.0.ask(Method::GET, &path, None).await?))
+    /// The last thing told of these objects, in words, when it is a warning.
+    pub(super) async fn last_warning(&self, objects: &[&str]) -> Result<Option<String>, ApiError> {
+        let told = events::last_warning(&self.0, objects).await?;
+        Ok(told.map(|(_, words)| words))
+    }
+
+    /// What keeps a pod from beginning of which its status says nothing.
+    pub(super) async fn trouble_of(&self, pod: &str) -> Result<Option<PodTrouble>, ApiError> {
+        events::trouble(&self.0, pod).await
     }
 
     /// Changes of pods with a label since a version, as lines of JSON, until the server ends it.

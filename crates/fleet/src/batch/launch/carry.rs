@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::text;
-use patchwright_sandbox::kubernetes::pod::{PodEnd, PodState, PodTrouble, TroubleKind, said};
+use patchwright_sandbox::kubernetes::pod::{PodEnd, PodState, PodTrouble, TroubleKind};
 use patchwright_types::campaign::{Job, JobEnd, Lease, millis_of};
 
 use super::observe::{LaunchedPod, pod_now};
@@ -30,7 +30,8 @@ const CONFIGURATION: Duration = Duration::from_mins(1);
 const SILENT: Duration = Duration::from_mins(10);
 /// There is no pod: the cluster does not make one.
 const NO_POD: Duration = Duration::from_mins(2);
-/// A pod whose job has ended ends within this, or is removed.
+/// A pod whose job has ended ends within this, or is removed; one that has not renewed its lease does so within this, or
+/// loses its job.
 const ENDING: Duration = Duration::from_mins(1);
 /// Before a job that could not be launched is claimed again.
 const AGAIN: Duration = Duration::from_mins(1);
@@ -41,6 +42,8 @@ pub(super) enum LaunchedJobHolder {
     /// The launcher that claimed it.
     Launcher,
     Pod,
+    /// The pod, which has not renewed its lease in time.
+    SilentPod,
     /// Nobody: it has ended, and the pod was the last who had it.
     EndedInPod,
     /// It has ended otherwise, or others have it.
@@ -53,6 +56,7 @@ pub(super) fn launched_job_holder(holder: Option<&JobHolder>, lease: &Lease) -> 
     let of = |lease: &Lease| holder.epoch == lease.epoch && holder.owner == lease.owner;
     match (of(lease), of(&handed_over(lease)), holder.runs) {
         (true, _, true) => LaunchedJobHolder::Launcher,
+        (_, true, true) if holder.expired => LaunchedJobHolder::SilentPod,
         (_, true, true) => LaunchedJobHolder::Pod,
         (_, true, false) => LaunchedJobHolder::EndedInPod,
         _ => LaunchedJobHolder::Over,
@@ -173,12 +177,10 @@ impl Launcher {
         }
     }
 
-    /// What was said about a Job and its pod, as far as it is trouble: the last of it.
-    async fn last_words(&self, name: &str) -> Option<String> {
-        let events = self.inner.cluster.events_about(name).await.ok()?;
-        let last = events.iter().rfind(|event| event["type"] == "Warning")?;
-        let word = |field: &str| last[field].as_str().unwrap_or_default();
-        Some(said(word("reason"), word("message")))
+    /// What was told last of a Job and its pod, as far as it is trouble.
+    async fn last_words(&self, name: &str, pod: Option<&str>) -> Option<String> {
+        let objects: Vec<&str> = [name].into_iter().chain(pod).collect();
+        self.inner.cluster.last_warning(&objects).await.ok()?
     }
 }
 
@@ -189,12 +191,19 @@ struct PodFollower<'a> {
     name: &'a str,
     /// Trouble that was said already.
     said: Option<String>,
+    /// The name of its pod, once there is one.
+    pod: Option<String>,
+    /// When its events were looked at, and what keeps it from beginning by them.
+    looked: Option<Instant>,
+    told: Option<PodTrouble>,
     /// The pod was there, and was as it was asked for.
     seen: bool,
     /// The pod has taken the job over.
     handed: bool,
     /// When the job was first seen to be over.
     over: Option<Instant>,
+    /// When the pod was first seen not to have renewed its lease in time.
+    silent: Option<Instant>,
 }
 
 /// What is known of a pod.
@@ -226,8 +235,20 @@ impl<'a> PodFollower<'a> {
         held: &'a HeldJob,
         name: &'a str,
     ) -> PodFollower<'a> {
-        let (said, over) = (None, None);
-        PodFollower { launcher, fleet, held, name, said, seen: false, handed: false, over }
+        PodFollower {
+            launcher,
+            fleet,
+            held,
+            name,
+            said: None,
+            pod: None,
+            looked: None,
+            told: None,
+            seen: false,
+            handed: false,
+            over: None,
+            silent: None,
+        }
     }
 
     async fn follow(&mut self) -> FollowOutcome {
@@ -264,11 +285,14 @@ impl<'a> PodFollower<'a> {
             None => Ok(None),
             told => Ok(told),
         };
+        let mut lost = None;
         let pod = match known {
             Ok(Some(pod)) => {
                 if let Some(why) = self.changes(&pod) {
                     return Some(FollowOutcome::Weaker(Failure::machine(why)));
                 }
+                lost = pod.lost(self.launcher.inner.cluster.now());
+                self.pod = Some(pod.name);
                 Known::Pod(pod.state)
             }
             Ok(None) if was_there => Known::Gone,
@@ -293,12 +317,20 @@ impl<'a> PodFollower<'a> {
             }
             LaunchedJobHolder::Pod => {
                 self.hand_over();
+                self.silent = None;
                 pod.ended().map(FollowOutcome::Died)
             }
+            LaunchedJobHolder::SilentPod => {
+                self.hand_over();
+                let since = *self.silent.get_or_insert_with(Instant::now);
+                let late = since.elapsed() > patience(self.fleet, ENDING);
+                pod.ended().or(late.then(|| lost.unwrap_or_else(silent))).map(FollowOutcome::Died)
+            }
             LaunchedJobHolder::Launcher => {
-                if let Some(end) = pod.ended() {
+                if let Some(end) = pod.ended().or(lost) {
                     return Some(FollowOutcome::NotBegun(not_begun(&end)));
                 }
+                let pod = self.with_events(pod, waited).await;
                 let why = self.too_long(&pod, waited).await?;
                 Some(FollowOutcome::NotBegun(Failure::machine(why)))
             }
@@ -331,6 +363,22 @@ impl<'a> PodFollower<'a> {
         }
     }
 
+    /// What keeps a pod from beginning is told in events alone when its node lacks a volume or a network.
+    async fn with_events(&mut self, known: Known, waited: Duration) -> Known {
+        let early = patience(self.fleet, EARLY);
+        let (Known::Pod(PodState::Waiting(None)), Some(pod)) = (&known, &self.pod) else {
+            return known;
+        };
+        if waited > early && self.looked.is_none_or(|last| last.elapsed() > early) {
+            self.looked = Some(Instant::now());
+            match self.launcher.inner.cluster.trouble_of(pod).await {
+                Ok(told) => self.told = told,
+                Err(err) => tracing::debug!(pod, %err, "nobody knows what is told of a pod"),
+            }
+        }
+        Known::Pod(PodState::Waiting(self.told.clone()))
+    }
+
     /// Why the pod is not waited for any longer. Says early what keeps it.
     async fn too_long(&mut self, pod: &Known, waited: Duration) -> Option<String> {
         let (trouble, longest) = match pod {
@@ -352,7 +400,7 @@ impl<'a> PodFollower<'a> {
             return Some(trouble.why.clone());
         }
         // Quotas, volumes and webhooks that say no are told in events only.
-        let words = self.launcher.last_words(self.name).await;
+        let words = self.launcher.last_words(self.name, self.pod.as_deref()).await;
         let words = words.map(|words| format!(" ({words})")).unwrap_or_default();
         Some(match pod {
             Known::Gone | Known::Absent => format!("the cluster makes no pod{words}"),
@@ -371,6 +419,7 @@ fn longest_of(trouble: &PodTrouble) -> Duration {
         TroubleKind::Unschedulable => UNSCHEDULABLE,
         TroubleKind::Image => IMAGE,
         TroubleKind::Configuration => CONFIGURATION,
+        TroubleKind::Node => SILENT,
     }
 }
 
@@ -380,7 +429,7 @@ pub(super) fn ended(pod: &PodState) -> Option<PodEnd> {
         PodState::Failed(end) => Some(end.clone()),
         PodState::Succeeded => {
             let why = "the pod ended and left its job as it was".to_owned();
-            Some(PodEnd { why, disrupted: false })
+            Some(PodEnd { why, disrupted: false, not_started: false })
         }
         PodState::Waiting(_) | PodState::Running => None,
     }
@@ -388,7 +437,13 @@ pub(super) fn ended(pod: &PodState) -> Option<PodEnd> {
 
 /// The end of a pod that is not there any more.
 pub(super) fn removed() -> PodEnd {
-    PodEnd { why: "somebody removed the pod".to_owned(), disrupted: true }
+    PodEnd { why: "somebody removed the pod".to_owned(), disrupted: true, not_started: false }
+}
+
+/// The end of a pod that runs, as far as anybody knows, and no longer works.
+pub(super) fn silent() -> PodEnd {
+    let why = "the pod does not renew its lease any more".to_owned();
+    PodEnd { why, disrupted: false, not_started: false }
 }
 
 fn not_begun(end: &PodEnd) -> Failure {

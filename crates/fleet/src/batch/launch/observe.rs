@@ -22,13 +22,15 @@ use super::template::CONTAINER;
 use crate::batch::fleet::Fleet;
 use patchwright_base::error::Result;
 use patchwright_base::ui::Ui;
-use patchwright_sandbox::kubernetes::pod::{Pod, PodState};
+use patchwright_sandbox::kubernetes::pod::{Pod, PodEnd, PodState};
 
 /// The longest line of a watch: one pod.
 const LONGEST: usize = 4 << 20;
 /// After trouble, doubled each time.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// A watch that is silent for so long and was not refused is one.
+const CALM: Duration = Duration::from_secs(2);
 /// The server ends a watch after four minutes and sends bookmarks in between: longer silence is a connection
 /// that nobody has closed.
 const SILENCE: Duration = Duration::from_mins(5);
@@ -36,9 +38,24 @@ const SILENCE: Duration = Duration::from_mins(5);
 /// A pod of a Job.
 #[derive(Clone, Debug)]
 pub(super) struct LaunchedPod {
+    pub(super) name: String,
     pub(super) state: PodState,
+    /// See [`Pod::ends_by`].
+    ends_by: Option<i64>,
+    /// Why the cluster takes it away, when it does.
+    disruption: Option<String>,
     /// The pod as the API server has it, as far as it says what was asked for: its specification.
     pub(super) made: Arc<Value>,
+}
+
+impl LaunchedPod {
+    /// How a pod ended of which nobody says that it has: it is to be removed, and should have ended by now.
+    pub(super) fn lost(&self, now: i64) -> Option<PodEnd> {
+        self.ends_by.filter(|ends_by| *ends_by < now)?;
+        let why = self.disruption.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        let why = format!("the pod should have ended, and its node does not say so{why}");
+        Some(PodEnd { why, disrupted: true, not_started: false })
+    }
 }
 
 /// How long one pod is asked for: whoever asks has other things to do.
@@ -76,6 +93,7 @@ impl Observer {
             ui: fleet.ui,
             scale,
             failed: 0,
+            expired: false,
         };
         let task = tokio::spawn(watcher.go_on(version));
         Ok(Observer { pods: receiver, task })
@@ -86,9 +104,11 @@ impl Observer {
         self.pods.clone()
     }
 
-    pub(super) fn unfinished(&self) -> usize {
-        let is_there =
-            |pod: &&LaunchedPod| matches!(pod.state, PodState::Waiting(_) | PodState::Running);
+    /// How many take room at this time by the server's clock.
+    pub(super) fn unfinished(&self, now: i64) -> usize {
+        let is_there = |pod: &&LaunchedPod| {
+            matches!(pod.state, PodState::Waiting(_) | PodState::Running) && pod.lost(now).is_none()
+        };
         self.pods.borrow().values().filter(is_there).count()
     }
 }
@@ -135,7 +155,14 @@ impl PodCache {
             let state = pod.state(CONTAINER);
             let is_better = all.get(job).is_none_or(|known| rank(&state) > rank(&known.state));
             if is_better {
-                all.insert(job.to_owned(), LaunchedPod { state, made: Arc::clone(made) });
+                let launched = LaunchedPod {
+                    name: pod.name().to_owned(),
+                    state,
+                    ends_by: pod.ends_by(),
+                    disruption: pod.disruption(),
+                    made: Arc::clone(made),
+                };
+                all.insert(job.to_owned(), launched);
             }
         }
         Arc::new(all)
@@ -172,22 +199,37 @@ struct Watcher {
     scale: f64,
     /// How often in a row the server was asked in vain.
     failed: u32,
+    /// The last watch, too, began with what was too long ago, and told nothing.
+    expired: bool,
 }
 
 impl Watcher {
     async fn go_on(mut self, first: String) {
         let mut version = Some(first);
         loop {
+            let is_watch = version.is_some();
             let ended = match version.take() {
                 Some(since) => self.follow(since).await.map(Some),
                 None => self.list().await.map(Some),
             };
             match ended {
                 Ok(seen) => version = seen,
-                // What happened since then is not known any more; the list is.
-                Err(err) if err.is(StatusCode::GONE) => {}
+                // What happened since then is not known any more; the list is. When it is too old as well at once, there is
+                // something wrong with the server.
+                Err(err)
+                    if is_watch
+                        && err.is(StatusCode::GONE)
+                        && !std::mem::replace(&mut self.expired, true) => {}
                 Err(err) => self.wait(&err).await,
             }
+        }
+    }
+
+    /// The server does what it is asked for.
+    fn answers(&mut self) {
+        self.expired = false;
+        if std::mem::take(&mut self.failed) > 0 {
+            self.ui.say("the Kubernetes API answers again");
         }
     }
 
@@ -215,24 +257,26 @@ impl Watcher {
     /// Takes changes until the watch ends; the version that was seen last.
     async fn follow(&mut self, since: String) -> Result<String, ApiError> {
         let body = self.cluster.watch_pods(&self.label, &since).await?;
-        if std::mem::take(&mut self.failed) > 0 {
-            self.ui.say("the Kubernetes API answers again");
-        }
         let bytes = body.into_data_stream().map(|part| part.map_err(std::io::Error::other));
         let codec = LinesCodec::new_with_max_length(LONGEST);
         let mut lines = FramedRead::new(StreamReader::new(bytes), codec);
         let mut version = since;
-        loop {
-            let next = tokio::time::timeout(SILENCE, lines.next()).await;
-            let Ok(Some(Ok(line))) = next else {
-                // A connection that breaks loses nothing: the watch goes on from what was seen.
-                self.pause(FIRST).await;
-                return Ok(version);
-            };
+        // A refusal may come as the first line of a watch that has begun.
+        let mut next = tokio::time::timeout(CALM, lines.next()).await;
+        if next.is_err() {
+            self.answers();
+            next = tokio::time::timeout(SILENCE, lines.next()).await;
+        }
+        while let Ok(Some(Ok(line))) = next {
             if let Some(seen) = self.apply(&line)? {
                 version = seen;
             }
+            self.answers();
+            next = tokio::time::timeout(SILENCE, lines.next()).await;
         }
+        // A connection that breaks loses nothing: the watch goes on from what was seen.
+        self.pause(FIRST).await;
+        Ok(version)
     }
 
     /// One change; the version that it brings.
@@ -241,8 +285,10 @@ impl Watcher {
         if change.r#type == "ERROR" {
             let status = change.object["code"].as_u64().and_then(|code| u16::try_from(code).ok());
             let message = change.object["message"].as_str().unwrap_or_default();
+            let reason = change.object["reason"].as_str().unwrap_or_default();
             return Err(ApiError::Answer {
                 status: status.unwrap_or(500),
+                reason: patchwright_base::text::line(reason),
                 message: patchwright_base::text::line(message),
                 retry_after: None,
             });

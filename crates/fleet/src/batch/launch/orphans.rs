@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::carry::{LaunchedJobHolder, ended, launched_job_holder, removed};
+use super::carry::{LaunchedJobHolder, ended, launched_job_holder, removed, silent};
 use super::manifest::{lease_of, of_fleet};
 use super::observe::pod_now;
 use super::{Inner, Launcher, patience};
@@ -90,6 +90,10 @@ async fn what_to_do(
         LaunchedJobHolder::Launcher => OrphanAction::None,
         LaunchedJobHolder::EndedInPod | LaunchedJobHolder::Over => OrphanAction::Remove,
         LaunchedJobHolder::Pod => dead(launcher, name).await,
+        LaunchedJobHolder::SilentPod => match dead(launcher, name).await {
+            OrphanAction::None => OrphanAction::Bury(gone_silent(launcher, name)),
+            care => care,
+        },
     })
 }
 
@@ -110,6 +114,13 @@ async fn dead(launcher: &Launcher, name: &str) -> OrphanAction {
         },
     };
     end.map_or(OrphanAction::None, OrphanAction::Bury)
+}
+
+/// How a pod ended that has not, as far as is known, and does not renew its lease.
+fn gone_silent(launcher: &Launcher, name: &str) -> PodEnd {
+    let inner: &Inner = &launcher.inner;
+    let known = inner.observer.pods().borrow().get(name).cloned();
+    known.and_then(|pod| pod.lost(inner.cluster.now())).unwrap_or_else(silent)
 }
 
 async fn tidy(launcher: &Launcher, fleet: &Fleet, lease: &Lease, care: OrphanAction, name: &str) {
