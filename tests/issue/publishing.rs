@@ -222,7 +222,8 @@ fn a_name_that_no_branch_can_have_is_refused_before_the_model_is_asked() {
 #[test]
 fn a_secret_that_push_protection_finds_is_named_and_the_next_run_is_told() {
     let key = "shop-4f1d-77ab-9c02";
-    let turns = write("shop.cfg", &format!("token = {key}"), "Configure the shop");
+    let mut turns = vec![custom("apply_patch", PATCH)];
+    turns.extend(write("shop.cfg", &format!("token = {key}"), "Configure the shop"));
     let world = TestWorld::new(github().protects_pushes(key), turns);
     let output = world.issue().expect(30);
     for said in ["Shop Access Token in shop.cfg:1", "have the change made without it"] {

@@ -61,7 +61,7 @@ impl Dependents {
     pub(crate) fn read(files: &Files<'_>, folders: &[String]) -> Dependents {
         let known: BTreeSet<&str> = folders.iter().map(String::as_str).collect();
         let mut owners: BTreeMap<String, &str> = BTreeMap::new();
-        let mut uses: Vec<(&str, String)> = Vec::new();
+        let mut named: Vec<(&str, String)> = Vec::new();
         let mut users: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mut add = |used: &str, user: &str| {
             if used != user {
@@ -76,16 +76,20 @@ impl Dependents {
                 for name in &manifest.names {
                     owners.entry(full(name)).or_insert(folder);
                 }
-                uses.extend(manifest.uses.iter().map(|name| (folder.as_str(), full(name))));
+                named.extend(manifest.uses.iter().map(|name| (folder.as_str(), full(name))));
                 for used in paths(&text).filter_map(|path| resolve(folder, &path)) {
                     // Files of the root are those of everybody, and what is inside of the package is its own.
-                    let owner = package_of(&known, &used).filter(|owner| !owner.is_empty());
-                    owner.into_iter().for_each(|owner| add(owner, folder));
+                    if let Some(owner) = package_of(&known, &used).filter(|owner| !owner.is_empty())
+                    {
+                        add(owner, folder);
+                    }
                 }
             }
         }
-        for (user, name) in &uses {
-            owners.get(name).into_iter().for_each(|used| add(used, user));
+        for (user, name) in &named {
+            if let Some(used) = owners.get(name) {
+                add(used, user);
+            }
         }
         Dependents { users }
     }
@@ -313,121 +317,122 @@ mod tests {
         reached.into_iter().map(|(folder, steps)| (folder.to_owned(), steps)).collect()
     }
 
+    /// Two packages each, of which `b` uses `a`.
+    type Row = (&'static str, &'static [(&'static str, &'static str)]);
+
     #[test]
     fn manifests_name_what_they_use() {
-        let rows: [(&str, &[(&str, &str)]); 14] = [
-            (
-                "npm, by name",
-                &[
-                    ("a/package.json", r#"{"name": "@x/a"}"#),
-                    ("b/package.json", r#"{"devDependencies": {"@x/a": "workspace:*"}}"#),
-                ],
-            ),
-            (
-                "npm, by another name",
-                &[
-                    ("a/package.json", r#"{"name": "@x/a"}"#),
-                    ("b/package.json", r#"{"dependencies": {"other": "workspace:@x/a@*"}}"#),
-                ],
-            ),
-            (
-                "npm, by path",
-                &[
-                    ("a/package.json", "{}"),
-                    ("b/package.json", r#"{"dependencies": {"any": "file:../a"}}"#),
-                ],
-            ),
-            (
-                "TypeScript",
-                &[
-                    ("a/package.json", "{}"),
-                    ("b/package.json", "{}"),
-                    ("b/tsconfig.json", "{\"references\": [{ \"path\": \"../a\" }]}"),
-                ],
-            ),
-            (
-                "Cargo, by path",
-                &[
-                    ("a/Cargo.toml", "[package]\nname = 'a-core'\n"),
-                    ("b/Cargo.toml", "[target.'cfg(unix)'.dependencies]\nx = { path = '../a' }\n"),
-                ],
-            ),
-            (
-                "Cargo, of the workspace",
-                &[
-                    ("a/Cargo.toml", "[package]\nname = 'a-core'\n"),
-                    ("b/Cargo.toml", "[dependencies]\na-core = { workspace = true }\n"),
-                ],
-            ),
-            (
-                "Go, by a workspace",
-                &[
-                    ("a/go.mod", "module example.com/a\n"),
-                    ("b/go.mod", "module example.com/b\nrequire (\n\texample.com/a v0.0.0\n)\n"),
-                ],
-            ),
-            (
-                "Go, replaced",
-                &[
-                    ("a/go.mod", "module example.com/a\n"),
-                    ("b/go.mod", "module b\nreplace example.com/z => ../a\n"),
-                ],
-            ),
-            (
-                "Maven",
-                &[
-                    (
-                        "a/pom.xml",
-                        "<project><parent><artifactId>top</artifactId></parent><artifactId>core</artifactId></project>",
-                    ),
-                    (
-                        "b/pom.xml",
-                        "<project><artifactId>app</artifactId><dependencies><dependency><artifactId>core</artifactId></dependency></dependencies></project>",
-                    ),
-                ],
-            ),
-            (
-                "uv",
-                &[
-                    ("a/pyproject.toml", "[project]\nname = 'My.Lib'\n"),
-                    (
-                        "b/pyproject.toml",
-                        "[project]\nname = 'b'\ndependencies = ['my_lib[x]>=1']\n",
-                    ),
-                ],
-            ),
-            (
-                "setup.py and requirements",
-                &[("a/setup.py", "setup(name='shared')\n"), ("b/requirements.txt", "-e ../a\n")],
-            ),
-            (
-                ".NET",
-                &[
-                    ("a/A.csproj", "<Project/>"),
-                    ("b/B.csproj", r#"<ProjectReference Include="..\a\A.csproj" />"#),
-                ],
-            ),
-            (
-                "Composer",
-                &[
-                    ("a/composer.json", r#"{"name": "x/a"}"#),
-                    ("b/composer.json", r#"{"require": {"x/a": "*"}}"#),
-                ],
-            ),
-            (
-                "Mix",
-                &[
-                    ("a/mix.exs", "app: :core,\n"),
-                    ("b/mix.exs", "app: :web,\n {:core, in_umbrella: true}\n"),
-                ],
-            ),
-        ];
-        for (about, files) in rows {
+        for (about, files) in ROWS {
             let expected = [("a".to_owned(), 0), ("b".to_owned(), 1)];
             assert_eq!(users(files, "a"), expected, "{about}");
             assert_eq!(users(files, "b"), [("b".to_owned(), 0)], "{about}, the other way");
         }
     }
+
+    const ROWS: &[Row] = &[
+        (
+            "npm, by name",
+            &[
+                ("a/package.json", r#"{"name": "@x/a"}"#),
+                ("b/package.json", r#"{"devDependencies": {"@x/a": "workspace:*"}}"#),
+            ],
+        ),
+        (
+            "npm, by another name",
+            &[
+                ("a/package.json", r#"{"name": "@x/a"}"#),
+                ("b/package.json", r#"{"dependencies": {"other": "workspace:@x/a@*"}}"#),
+            ],
+        ),
+        (
+            "npm, by path",
+            &[
+                ("a/package.json", "{}"),
+                ("b/package.json", r#"{"dependencies": {"any": "file:../a"}}"#),
+            ],
+        ),
+        (
+            "TypeScript",
+            &[
+                ("a/package.json", "{}"),
+                ("b/package.json", "{}"),
+                ("b/tsconfig.json", "{\"references\": [{ \"path\": \"../a\" }]}"),
+            ],
+        ),
+        (
+            "Cargo, by path",
+            &[
+                ("a/Cargo.toml", "[package]\nname = 'a-core'\n"),
+                ("b/Cargo.toml", "[target.'cfg(unix)'.dependencies]\nx = { path = '../a' }\n"),
+            ],
+        ),
+        (
+            "Cargo, of the workspace",
+            &[
+                ("a/Cargo.toml", "[package]\nname = 'a-core'\n"),
+                ("b/Cargo.toml", "[dependencies]\na-core = { workspace = true }\n"),
+            ],
+        ),
+        (
+            "Go, by a workspace",
+            &[
+                ("a/go.mod", "module example.com/a\n"),
+                ("b/go.mod", "module example.com/b\nrequire (\n\texample.com/a v0.0.0\n)\n"),
+            ],
+        ),
+        (
+            "Go, replaced",
+            &[
+                ("a/go.mod", "module example.com/a\n"),
+                ("b/go.mod", "module b\nreplace example.com/z => ../a\n"),
+            ],
+        ),
+        (
+            "Maven",
+            &[
+                (
+                    "a/pom.xml",
+                    "<project><parent><artifactId>top</artifactId></parent><artifactId>core</artifactId></project>",
+                ),
+                (
+                    "b/pom.xml",
+                    "<project><artifactId>app</artifactId><dependencies><dependency><artifactId>core</artifactId></dependency></dependencies></project>",
+                ),
+            ],
+        ),
+        (
+            "uv",
+            &[
+                ("a/pyproject.toml", "[project]\nname = 'My.Lib'\n"),
+                ("b/pyproject.toml", "[project]\nname = 'b'\ndependencies = ['my_lib[x]>=1']\n"),
+            ],
+        ),
+        (
+            "setup.py and requirements",
+            &[("a/setup.py", "setup(name='shared')\n"), ("b/requirements.txt", "-e ../a\n")],
+        ),
+        (
+            ".NET",
+            &[
+                ("a/A.csproj", "<Project/>"),
+                ("b/B.csproj", r#"<ProjectReference Include="..\a\A.csproj" />"#),
+            ],
+        ),
+        (
+            "Composer",
+            &[
+                ("a/composer.json", r#"{"name": "x/a"}"#),
+                ("b/composer.json", r#"{"require": {"x/a": "*"}}"#),
+            ],
+        ),
+        (
+            "Mix",
+            &[
+                ("a/mix.exs", "app: :core,\n"),
+                ("b/mix.exs", "app: :web,\n {:core, in_umbrella: true}\n"),
+            ],
+        ),
+    ];
 
     #[test]
     fn users_of_users_are_further_away_and_circles_end() {

@@ -50,7 +50,11 @@ pub fn environment(home: Option<&Path>, tmp: Option<&Path>) -> BTreeMap<String, 
     env.entry("GRADLE_USER_HOME".to_owned()).or_insert_with(|| format!("{home}/.gradle"));
     let maven = env.entry("MAVEN_OPTS".to_owned()).or_default();
     if !maven.contains("-Duser.home=") {
-        *maven = format!("{maven} -Duser.home={home}").trim_start().to_owned();
+        if !maven.is_empty() {
+            maven.push(' ');
+        }
+        maven.push_str("-Duser.home=");
+        maven.push_str(&home);
     }
     env
 }

@@ -173,7 +173,7 @@ pub(super) fn check(file: &FileChange, added: &AddedLines, flags: &mut Vec<Viola
 }
 
 /// Whether a test can say less without this line: blank lines, comments, imports and lone brackets say nothing.
-fn says_something(line: &str) -> bool {
+pub(super) fn says_something(line: &str) -> bool {
     let line = line.trim();
     let is_import = ["import ", "from ", "use ", "#", "//", "/*", "*", "package ", "--"]
         .iter()

@@ -1,9 +1,10 @@
-//! A change to what judges it: a file that a check's own command runs. Whoever may edit that file decides what the check
-//! says, so a pass of it is no evidence until a person has looked.
+//! A change to what judges it: a file that a check's own command runs. Who makes it say less, or end early, decides what
+//! the check says, so a pass of it is no evidence until a person has looked. Who only adds to it, as a test is added to a
+//! script of tests, does not.
 
-use super::Violation;
-use super::content::is_test;
+use super::content::{AddedLines, is_test, says_something};
 use super::paths::folded;
+use super::{Blobs, Violation};
 use patchwright_git::tree::FileChange;
 
 /// The flag's rule. It makes the pull request a draft, as every flag about paths does.
@@ -21,13 +22,15 @@ const CHECKING: &[&str] = &["test", "check", "verify", "lint", "ci", "spec"];
 /// Endings of scripts; a test in any other language is edited with the code that it tests.
 const SCRIPTS: &[&str] = &["sh", "bash", "zsh", "ps1", "bat", "cmd"];
 
-/// One flag for each of `files` that was there before and that one of the `commands` runs.
+/// One flag for each of `files` that one of the `commands` runs and that says less than before.
 pub fn flags<'a>(
     files: &[FileChange],
     commands: impl Iterator<Item = &'a str> + Clone,
+    blobs: &dyn Blobs,
 ) -> Vec<Violation> {
     let mut flags = Vec::new();
-    for file in files.iter().filter(|file| file.old.is_some() && is_judge(&file.path)) {
+    let judges = files.iter().filter(|file| is_judge(&file.path) && may_say_less(file, blobs));
+    for file in judges {
         if let Some(command) = commands.clone().find(|command| runs(command, &file.path)) {
             let what = if file.new.is_some() { "is run" } else { "was run" };
             let command = patchwright_base::text::code(command);
@@ -37,6 +40,36 @@ pub fn flags<'a>(
         }
     }
     flags
+}
+
+/// Lines of it are changed or gone, or it may end before it comes to them. One that cannot be read may.
+fn may_say_less(file: &FileChange, blobs: &dyn Blobs) -> bool {
+    let Some(old) = file.old else { return false };
+    let (Some(old), Some(new)) =
+        (blobs.read(old.oid), file.new.and_then(|new| blobs.read(new.oid)))
+    else {
+        return true;
+    };
+    let between = AddedLines::between(&old, &new);
+    between.removed.iter().any(|line| says_something(line))
+        || between.lines.iter().any(|(_, line)| ends_early(line))
+}
+
+/// Whether a line can end a script, or hides that something failed.
+fn ends_early(line: &str) -> bool {
+    const ENDING: &[&str] =
+        &["exit", "return", "exec", "trap", "quit", "sys.exit", "os._exit", "process.exit"];
+    const HIDING: &[&str] = &["|| true", "||true", "|| :", "||:", "set +e", "set +o errexit"];
+    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+    let mut words = line.split(|c: char| !is_word(c)).filter(|word| !word.is_empty()).peekable();
+    let mut ends = false;
+    while let Some(word) = words.next() {
+        // With another code than 0 it ends in a failure.
+        let fails =
+            words.peek().and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| code > 0);
+        ends |= ENDING.contains(&word) && !fails;
+    }
+    ends || HIDING.iter().any(|hiding| line.contains(hiding))
 }
 
 /// Tests of a language are excepted: `pytest tests/test_sums.py` names one, and its lines are looked at by themselves.
@@ -124,6 +157,20 @@ mod tests {
             ("tsc -p tsconfig.json", "tsconfig.json"),
         ] {
             assert!(!runs(command, path), "{command}");
+        }
+    }
+
+    #[test]
+    fn who_only_adds_to_a_check_does_not_decide_what_it_says() {
+        for line in
+            ["exit 0", "check 4 IV || true", "  set +e", "sys.exit(0)", "trap 'exit 0' EXIT"]
+        {
+            assert!(ends_early(line), "{line}");
+        }
+        for line in
+            ["check 4 IV", "echo exits", "[ \"$(add 2 3)\" = 5 ] || { echo wrong; exit 1; }"]
+        {
+            assert!(!ends_early(line), "{line}");
         }
     }
 

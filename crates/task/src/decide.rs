@@ -4,7 +4,7 @@
 use super::agent_phase::AgentResult;
 use super::job::Job;
 use super::run::Run;
-use super::settle::JudgedChange;
+use super::settle::{BlobsOf, JudgedChange};
 use super::structured::Output;
 use super::workspace::Workspace;
 use patchwright_agent::StopKind;
@@ -43,7 +43,7 @@ pub(super) fn decide(
         output: worked.output.value().cloned(),
         plan: worked.stopped.plan.clone(),
         change: judged.change.clone(),
-        judgement: with_own_checks(judged, &evidence),
+        judgement: with_own_checks(&job.checkout.workspace, judged, &evidence),
         evidence,
         spending: spending(run, worked),
         provenance: provenance(run, &job.checkout.workspace, image, worked),
@@ -52,12 +52,16 @@ pub(super) fn decide(
 }
 
 /// What the policy says, and what it could not know: which files of the change the checks themselves are.
-fn with_own_checks(judged: &JudgedChange, evidence: &Evidence) -> Judgement {
+fn with_own_checks(workspace: &Workspace, judged: &JudgedChange, evidence: &Evidence) -> Judgement {
     let mut judgement = judged.judgement.clone();
     if let Some(change) = &judged.change {
         let ran = evidence.rows.iter().filter(|row| row.head.is_some());
         let commands = ran.map(|row| row.command.as_str());
-        judgement.flags.extend(own_checks::flags(&change.files, commands));
+        judgement.flags.extend(own_checks::flags(
+            &change.files,
+            commands,
+            &BlobsOf(&workspace.repo),
+        ));
     }
     judgement
 }

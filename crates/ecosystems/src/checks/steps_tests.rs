@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use super::detect;
 use super::tests::{NPM, found, job, tree};
 
+const PACKAGE: &str = r#"{"scripts": {"test": "x", "build:all": "docker build ."}}"#;
+
 #[test]
 fn what_ci_builds_is_part_of_the_check() {
     let starter =
@@ -47,22 +49,25 @@ fn what_ci_builds_is_part_of_the_check() {
         ("      - run: cargo build --release\n      - run: npm test\n", "npm test"),
         ("      - run: npm run build:all\n      - run: npm test\n", "npm test"),
     ];
-    let package = r#"{"scripts": {"test": "x", "build:all": "docker build ."}}"#;
     for (steps, expected) in rows {
         let workflow = job(steps);
-        let files = [(".github/workflows/ci.yml", workflow.as_str()), ("package.json", package)];
+        let files = [(".github/workflows/ci.yml", workflow.as_str()), ("package.json", PACKAGE)];
         assert_eq!(found(&files, &[]), [expected], "{steps}");
     }
+}
+
+#[test]
+fn what_another_job_or_step_builds_is_part_of_the_check() {
     // By a job whose files it takes over.
     let jobs = "on: push\njobs:\n  build:\n    steps:\n      - run: npm run build\n  test:\n    needs: build\n    steps:\n      - uses: actions/download-artifact@v4\n      - run: npm test\n";
-    let files = [(".github/workflows/ci.yml", jobs), ("package.json", package)];
+    let files = [(".github/workflows/ci.yml", jobs), ("package.json", PACKAGE)];
     assert_eq!(found(&files, &[]), ["npm run build && npm test"]);
     // In a folder, by a convention, and where no kind is known.
     let workflow =
         job("      - run: yarn build && yarn test:e2e\n        working-directory: web\n");
     let files = [
         (".github/workflows/ci.yml", workflow.as_str()),
-        ("web/package.json", package),
+        ("web/package.json", PACKAGE),
         ("web/yarn.lock", ""),
     ];
     assert_eq!(found(&files, &[]), ["cd web && yarn build && yarn test"]);
