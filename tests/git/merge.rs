@@ -97,11 +97,13 @@ type Moved<'a> =
 
 const WAS: Option<&str> = Some("old");
 
+/// A text that is found again where it was moved to.
+fn lines(first: &str, last: &str) -> String {
+    let middle = (0..20).fold(String::new(), |text, line| text + &format!("line {line}\n"));
+    format!("{first}\n{middle}{last}\n")
+}
+
 fn moved_cases() -> Vec<Moved<'static>> {
-    let lines = |first: &str, last: &str| -> String {
-        let middle: String = (0..20).map(|line| format!("line {line}\n")).collect();
-        format!("{first}\n{middle}{last}\n")
-    };
     let old = || vec![file("old", lines("a", "z")), file("other", "x\n")];
     let gone = || vec![deleted("old")];
     let at = |path: &str| vec![deleted("old"), file(path, lines("a", "z"))];

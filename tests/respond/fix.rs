@@ -10,7 +10,7 @@ use super::{
 use crate::resume::meanwhile;
 use crate::support::git_http::git;
 use crate::support::model::{call, custom, say};
-use crate::support::world::{PATCH, TestWorld, fix, write};
+use crate::support::world::{PATCH, TestWorld, fix};
 
 /// The files of the head of the pull request, and the subjects of its commits.
 fn branch(world: &TestWorld, repository: &str) -> (String, Vec<String>) {

@@ -12,7 +12,7 @@ use crate::support::world::{Output, TestWorld};
 
 /// A text that is found again where it was moved to.
 fn text(first: &str) -> String {
-    let rest: String = (0..20).map(|line| format!("line {line}\n")).collect();
+    let rest = (0..20).fold(String::new(), |text, line| text + &format!("line {line}\n"));
     format!("{first}\n{rest}")
 }
 

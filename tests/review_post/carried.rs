@@ -11,8 +11,8 @@ use crate::support::world::{Output, TestWorld};
 /// Title and conclusion of the newest check on the newest commit.
 fn check(world: &TestWorld) -> (String, String) {
     let head = world.github.head_of(3);
-    let on_head = world.github.check_runs().into_iter().filter(|run| run.sha == head);
-    let newest = on_head.last().expect("the newest commit has a check");
+    let mut on_head = world.github.check_runs().into_iter().filter(|run| run.sha == head);
+    let newest = on_head.next_back().expect("the newest commit has a check");
     (newest.conclusion.unwrap_or_default(), newest.title.unwrap_or_default())
 }
 

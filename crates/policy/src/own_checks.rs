@@ -25,7 +25,7 @@ const SCRIPTS: &[&str] = &["sh", "bash", "zsh", "ps1", "bat", "cmd"];
 /// One flag for each of `files` that one of the `commands` runs and that says less than before.
 pub fn flags<'a>(
     files: &[FileChange],
-    commands: impl Iterator<Item = &'a str> + Clone,
+    commands: &(impl Iterator<Item = &'a str> + Clone),
     blobs: &dyn Blobs,
 ) -> Vec<Violation> {
     let mut flags = Vec::new();

@@ -59,7 +59,7 @@ fn with_own_checks(workspace: &Workspace, judged: &JudgedChange, evidence: &Evid
         let commands = ran.map(|row| row.command.as_str());
         judgement.flags.extend(own_checks::flags(
             &change.files,
-            commands,
+            &commands,
             &BlobsOf(&workspace.repo),
         ));
     }

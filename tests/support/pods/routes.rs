@@ -38,17 +38,10 @@ pub(super) async fn serve(State(shared): State<Shared>, request: Request) -> Res
             review(&shared.lock(), &serde_json::from_slice(&body).unwrap())
         }
         ["apis", "networking.k8s.io", "v1", "namespaces", NAMESPACE, "networkpolicies"] => {
-            let mut world = shared.lock();
-            match allowed(&mut world, "list networkpolicies") {
-                None => answer(200, &json!({"kind": "NetworkPolicyList", "items": world.policies})),
-                Some(refusal) => refusal,
-            }
+            policies(&mut shared.lock())
         }
         ["api", "v1", "namespaces", NAMESPACE, "events"] => {
-            let mut world = shared.lock();
-            let refusal = allowed(&mut world, "list events");
-            let query = cluster::query(request.uri());
-            refusal.unwrap_or_else(|| cluster::events(&world.events, &query))
+            events(&mut shared.lock(), &cluster::query(request.uri()))
         }
         ["api", "v1", "namespaces", NAMESPACE, "pods", name, "exec"] => {
             exec_in(&shared, name, request)
@@ -74,6 +67,18 @@ pub(super) async fn serve(State(shared): State<Shared>, request: Request) -> Res
             status(404, "NotFound", "the server could not find the requested resource")
         }
     }
+}
+
+fn policies(world: &mut World) -> Response<Body> {
+    match allowed(world, "list networkpolicies") {
+        None => answer(200, &json!({"kind": "NetworkPolicyList", "items": world.policies})),
+        Some(refusal) => refusal,
+    }
+}
+
+fn events(world: &mut World, query: &BTreeMap<String, String>) -> Response<Body> {
+    let refusal = allowed(world, "list events");
+    refusal.unwrap_or_else(|| cluster::events(&world.events, query))
 }
 
 async fn read(request: Request) -> Bytes {

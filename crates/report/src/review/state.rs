@@ -199,9 +199,6 @@ pub fn read(body: &str) -> Result<Option<Memory>, String> {
     let commits = stored.s;
     let (codes, places, threads, mut suggestions) = (stored.c, stored.n, stored.t, stored.g);
     let standing = stored.o;
-    let count = |counts: &[(usize, usize)], at: usize| {
-        counts.iter().find(|(row, _)| *row == at).map(|it| it.1).unwrap_or_default()
-    };
     let known = |(at, row): (usize, Row)| {
         let code = codes.iter().find(|(row, _)| *row == at).map(|it| it.1).unwrap_or_default();
         let (nth, old_threads) = (count(&places, at), count(&threads, at));
@@ -237,6 +234,11 @@ pub fn read(body: &str) -> Result<Option<Memory>, String> {
         last_review: stored.r,
         kept_request: stored.k,
     }))
+}
+
+/// What is stored beside the row at a position; nothing is 0.
+fn count(counts: &[(usize, usize)], at: usize) -> usize {
+    counts.iter().find(|(row, _)| *row == at).map(|it| it.1).unwrap_or_default()
 }
 
 /// The files that were left, in either form; `None` when there is nothing to go on from, so that all are read

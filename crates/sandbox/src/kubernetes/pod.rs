@@ -319,13 +319,12 @@ impl Pod {
         let all = self.status.init_container_statuses.iter();
         let mut all = all.filter_map(|one| Some((text::line(&one.name), ended(one)?)));
         let (name, ended) = all.find(|(_, ended)| ended.exit_code != 0)?;
-        let (why, not_started) = match ended.not_started() {
-            Some(why) => (format!("the container `{name}` cannot be started ({why})"), true),
-            None => {
-                let why = said(&ended.reason, &ended.message);
-                let code = ended.exit_code;
-                (format!("the container `{name}` ended with exit code {code} ({why})"), false)
-            }
+        let (why, not_started) = if let Some(why) = ended.not_started() {
+            (format!("the container `{name}` cannot be started ({why})"), true)
+        } else {
+            let why = said(&ended.reason, &ended.message);
+            let code = ended.exit_code;
+            (format!("the container `{name}` ended with exit code {code} ({why})"), false)
         };
         Some(PodEnd { why, disrupted: false, not_started })
     }

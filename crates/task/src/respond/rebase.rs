@@ -31,6 +31,25 @@ use patchwright_report::answer as words;
 use patchwright_report::rebase as said;
 use patchwright_types::outcome::{Conclusion, Outcome};
 
+/// Why nothing can be pushed to the branch, as far as that is known before anything is paid for.
+///
+/// # Errors
+/// When a rule of the repository is against it.
+async fn out_of_reach(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    pull: &PullRequest,
+) -> Result<Option<String>> {
+    if run.config.dry_run {
+        return Ok(None);
+    }
+    if !pull.is_fork {
+        let branch = guard::Branch::There(&pull.head_branch);
+        run.unless_interrupted(guard::check(run, &admitted.repository, branch)).await?;
+    }
+    run.unless_interrupted(target::unreachable(run, admitted, pull)).await
+}
+
 /// Does it, or says why not. `onto`: the branch that was named, if one was.
 pub(super) async fn rebase(
     run: &Run<'_>,
@@ -56,13 +75,7 @@ pub(super) async fn rebase(
     if !is_own(run, admitted, pull, &base.at(*head)) {
         return nothing(said::not_our_pull_request(&run.config.respond.mention));
     }
-    if !pull.is_fork && !run.config.dry_run {
-        let branch = guard::Branch::There(&pull.head_branch);
-        run.unless_interrupted(guard::check(run, &admitted.repository, branch)).await?;
-    }
-    if !run.config.dry_run
-        && let Some(why) = run.unless_interrupted(target::unreachable(run, admitted, pull)).await?
-    {
+    if let Some(why) = out_of_reach(run, admitted, pull).await? {
         return Ok(CommandReply::with_body(Conclusion::Partial, said::unreachable(&why)));
     }
     if let Some(intended) = intended(run)? {
@@ -266,22 +279,14 @@ impl Rebase<'_> {
                 }
             }
         };
-        let conclusion = match &landed {
-            PushResult::Pushed { .. }
-            | PushResult::There { .. }
-            | PushResult::Contained { .. }
-            | PushResult::Nothing => outcome.conclusion,
-            PushResult::Patch { why } => {
-                outcome.reason = Some(why.clone());
-                Conclusion::Partial
-            }
-            PushResult::Secret { why } => {
-                outcome.reason = Some(why.clone());
-                Conclusion::Refused
-            }
+        let (conclusion, reason) = match &landed {
             PushResult::Stopped => return Ok(CommandReply::stopped()),
+            PushResult::Patch { why } => (Conclusion::Partial, Some(why)),
+            PushResult::Secret { why } => (Conclusion::Refused, Some(why)),
+            _ => (outcome.conclusion, None),
         };
         outcome.conclusion = conclusion;
+        outcome.reason = reason.cloned().or(outcome.reason);
         let body = said::resolved(&self.place(), (&names, &kept), &outcome, landed.seen());
         salvage::write_report(run, &outcome, fix::published(pull, &landed).as_ref());
         Ok(answer(body, outcome, &landed))

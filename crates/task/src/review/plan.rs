@@ -114,7 +114,7 @@ pub(super) async fn plan(
     }
     let renamed = renamed(run, admitted, base, opened, earlier).await?;
     let base = opened.base.to_string();
-    let plan = Plan { since, fresh, scope, renamed, base, is_judged_anew };
+    let plan = Plan { since, fresh, scope, renamed, is_judged_anew, base };
     let text = serde_json::to_vec(&plan)
         .map_err(|err| Failure::internal("the scope cannot be written down").caused_by(err))?;
     run.folder.write(SCOPE_FILE, &text)?;
