@@ -89,12 +89,11 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
         (LandedChange::Patch { why }, _) => {
             let _ = write!(out, "\n{}\n", markdown::line(why, 2000));
         }
-        // The list below says it.
-        (_, Some(reason)) if is_about(reason, violations) => {}
-        (_, Some(reason)) => {
+        // The list below says it otherwise.
+        (_, Some(reason)) if !is_about(reason, violations) => {
             let _ = write!(out, "\n{}\n", markdown::line(reason, 2000));
         }
-        (_, None) => {}
+        _ => {}
     }
     for violation in violations.iter().take(20) {
         let _ = write!(out, "\n- {}", sections::violation(violation));
