@@ -85,7 +85,7 @@ fn a_change_of_workflow_files_alone_is_refused_and_nothing_is_pushed() {
 
             `.github/workflows/ci.yml` may not be published (path.workflow)
 
-            These files are **not** published:
+            These files are **not** part of a pull request:
 
             - `.github/workflows/ci.yml` — runs in CI with the repository's secrets (`path.workflow`)
 

@@ -226,7 +226,7 @@ fn a_secret_that_push_protection_finds_is_named_and_the_next_run_is_told() {
     turns.extend(write("shop.cfg", &format!("token = {key}"), "Configure the shop"));
     let world = TestWorld::new(github().protects_pushes(key), turns);
     let output = world.issue().expect(30);
-    for said in ["Shop Access Token in shop.cfg:1", "have the change made without it"] {
+    for said in ["Shop Access Token in shop.cfg:1", "have the change made without the secret"] {
         assert!(output.stderr.contains(said), "{}", output.text());
     }
     assert_eq!(world.github.pulls().len(), 0);

@@ -53,9 +53,9 @@ fn breaking(path: &str) -> Vec<Turn> {
 
 #[test]
 fn a_file_in_no_package_concerns_all_of_them() {
-    let world = Monorepo::new(6, "../../shared.txt")
-        .with("shared.txt", "good\n")
-        .world(breaking("shared.txt"));
+    let world = Monorepo::new(6, "../../common.txt")
+        .with("common.txt", "good\n")
+        .world(breaking("common.txt"));
     world.issue().expect(20);
     assert_eq!(checked(&world), ["p0", "p1", "p2", "p3", "p4", "p5"]);
     let opening = world.model.requests()[0].body["input"].to_string();
@@ -63,7 +63,7 @@ fn a_file_in_no_package_concerns_all_of_them() {
     assert!(told(&world, 2).contains("6 checks fail"));
     let pull = &world.github.pulls()[0];
     assert!(pull.draft, "{}", pull.body);
-    assert!(pull.body.contains("shared.txt: is in no package"), "{}", pull.body);
+    assert!(pull.body.contains("common.txt: is in no package"), "{}", pull.body);
     assert!(!pull.body.contains("none were found"), "{}", pull.body);
 }
 

@@ -1,5 +1,5 @@
 //! Which packages of a repository use which others of it, by what their manifests say: the name of the other one, or a
-//! path to it. What sources load from elsewhere without a manifest (`require('../../shared')`) is not seen.
+//! path to it. What sources load from elsewhere without a manifest (`require('../../lib')`) is not seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -139,7 +139,7 @@ fn manifests(files: &Files<'_>, folder: &str) -> Vec<(String, &'static str, Read
     read.collect()
 }
 
-/// Relative paths in a manifest: `../shared`, `file:../shared`, `..\Shared\Shared.csproj`.
+/// Relative paths in a manifest: `../lib`, `file:../lib`, `..\Lib\Lib.csproj`.
 fn paths(text: &str) -> impl Iterator<Item = String> {
     let words = text.split(|c: char| c.is_whitespace() || AROUND.contains(&c));
     let paths = words.filter(|word| {

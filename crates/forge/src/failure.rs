@@ -27,8 +27,8 @@ impl From<ForgeError> for Failure {
             }),
             ForgeError::Unverified { hint, .. } => Some(hint.clone()),
             ForgeError::SecretFound { .. } => Some(
-                "have the change made without it; when it is none, allow it by the link that GitHub gives whoever \
-                 pushes it"
+                "have the change made without the secret; a false alarm can be allowed with the link that GitHub shows \
+                 to whoever pushes it"
                     .to_owned(),
             ),
             ForgeError::InTheWay { .. } => {

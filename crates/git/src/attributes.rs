@@ -1,5 +1,6 @@
 //! What the `.gitattributes` of a commit say of a path: whether git LFS keeps it, whether git stores its lines with LF, and
-//! whether two versions of it are merged line by line. We upload nothing to LFS, so a change to such a path would publish the content where a pointer belongs.
+//! whether two versions of it are merged line by line. We upload nothing to LFS, so a change to such a path would publish
+//! the content where a pointer belongs.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};

@@ -19,13 +19,13 @@ const MAX_HAVES: usize = 100;
 /// Ends of our history that a server is told of. All of them have to be told, or it sends too little.
 const MAX_ENDS: usize = 50_000;
 
-/// In a mirror whose commits are asked for each time.
+/// The file that marks a mirror for which the server is asked at each fetch, also for commits that are there.
 const ASKED: &str = "always-asked";
 
 /// A depth that git takes for all of history.
 const ALL: u32 = 0x7fff_ffff;
 
-/// Has every commit asked for that is fetched into `repo`, also those that are there.
+/// Marks `repo` so that each fetch into it asks the server, also for commits that are there.
 pub(super) fn always_ask(repo: &Repo) -> Result<(), GitError> {
     let path = repo.path().join(ASKED);
     if !path.exists() {
@@ -102,7 +102,7 @@ fn history(repo: &Repo, wanted: &[Oid], depth: u32) -> Result<Option<Vec<String>
     for reference in git.references()? {
         tips.extend(reference?.target());
     }
-    // First those of which the server is to send nothing.
+    // Those that are wanted come first, so that the server need not send them again.
     let (first, others): (Vec<git2::Oid>, Vec<git2::Oid>) =
         tips.into_iter().partition(|tip| wanted.iter().any(|wanted| wanted.0 == *tip));
     let deepen = match depth {

@@ -50,7 +50,7 @@ fn mirror_at(path: PathBuf) -> Result<Repo, GitError> {
     Ok(repo)
 }
 
-/// As whom a repository is asked that a run was not started for.
+/// Whose credentials a repository is asked with that another one names, as a submodule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asker {
     /// With our credentials.
@@ -249,7 +249,7 @@ fn borrow_objects(repo: &Repo, source: &Path) -> Result<(), GitError> {
     Ok(())
 }
 
-/// Where the mirror of a repository is; `apart` is a folder that has others than the usual ones.
+/// Where the mirror of a repository is; `apart` is the folder of mirrors that are kept apart from the usual ones.
 fn mirror_path(state: &Path, apart: Option<&str>, clone_url: &str) -> Result<PathBuf, GitError> {
     let mirrors = state.join("mirrors");
     let mirrors = apart.map_or_else(|| mirrors.clone(), |apart| mirrors.join(apart));

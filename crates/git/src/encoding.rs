@@ -3,12 +3,12 @@
 
 use std::borrow::Cow;
 
-/// So much of a content decides whether it is text, bytes.
+/// Bytes at the beginning of a file by which it is told whether it is text.
 const LOOKED_AT: usize = 64 << 10;
-/// Of so many characters of a text one may be none.
+/// In text, at most one character in this many is a control or replacement character.
 const CHARACTERS_PER_ODD_ONE: usize = 10;
 
-/// So many pairs of bytes say where the NULs are.
+/// Fewer pairs of bytes than this do not tell where the NULs are.
 const FEWEST_PAIRS: usize = 8;
 
 /// Endings of names that say that a file is text, whatever is in it. Endings that binary files have as well are not
@@ -40,7 +40,8 @@ pub fn decoded(content: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Which byte of most pairs is a NUL, while the other one is none: so ASCII looks in UTF-16.
+/// Which byte of each pair is NUL in ASCII text that is encoded as UTF-16: the second in little endian, the first in big
+/// endian.
 enum NulHalf {
     First,
     Second,

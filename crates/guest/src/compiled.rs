@@ -1,4 +1,4 @@
-//! Programs, libraries and objects that a build of the agent's left in a repository whose ignore rules do not mention
+//! Programs, libraries and object files that a build of the agent's left in a repository whose ignore rules do not mention
 //! them: nobody can review them, and whoever wants them builds them.
 //!
 //! Told by the first bytes, not by the name alone: `.obj` is a format of pictures as well.
@@ -31,7 +31,7 @@ const MAGIC: &[&[u8]] = &[
 /// Objects of Windows, which begin with the processor's number: x86-64 and x86.
 const COFF: &[&[u8]] = &[b"\x64\x86", b"\x4c\x01"];
 
-/// Whether a file is a program, a library or an object. One that cannot be read is none.
+/// Whether a file is a program, a library or an object file; false when it cannot be read.
 pub(super) fn is_compiled(parent: BorrowedFd<'_>, name: &OsStr, stat: &Stat) -> bool {
     let text = name.to_string_lossy();
     let is_named = ENDINGS.iter().any(|ending| text.ends_with(ending));

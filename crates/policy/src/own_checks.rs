@@ -10,14 +10,14 @@ use patchwright_git::tree::FileChange;
 /// The flag's rule. It makes the pull request a draft, as every flag about paths does.
 pub const RULE: &str = "path.check";
 
-/// Whoever has one of these run a file runs a script.
+/// Shells: a file that one of these runs is a script.
 const SHELLS: &[&str] = &["sh", "bash", "dash", "ksh", "zsh", ".", "source"];
-/// Whoever has one of these run a file may run the program that is tested.
+/// Interpreters: a file that one of these runs may be the program under test.
 const INTERPRETERS: &[&str] = &["python", "python3", "node", "ruby", "perl", "php", "bun", "lua"];
-/// In front of what is run.
+/// Words that may stand in front of the program of a command.
 const WRAPPERS: &[&str] =
     &["env", "exec", "time", "timeout", "nice", "sudo", "!", "if", "then", "do"];
-/// Parts of names of files that check something.
+/// Words in the paths of files that check something.
 const CHECKING: &[&str] = &["test", "check", "verify", "lint", "ci", "spec"];
 /// Endings of scripts; a test in any other language is edited with the code that it tests.
 const SCRIPTS: &[&str] = &["sh", "bash", "zsh", "ps1", "bat", "cmd"];
@@ -42,7 +42,7 @@ pub fn flags<'a>(
     flags
 }
 
-/// Lines of it are changed or gone, or it may end before it comes to them. One that cannot be read may.
+/// Whether the change takes lines from the file, or adds some that can end it early; true when it cannot be read.
 fn may_say_less(file: &FileChange, blobs: &dyn Blobs) -> bool {
     let Some(old) = file.old else { return false };
     let (Some(old), Some(new)) =

@@ -35,7 +35,7 @@ pub enum LandedChange<'a> {
     Patch {
         why: &'a str,
     },
-    /// Why it may be shown to nobody.
+    /// It may be shown to nobody, because there is a secret in it.
     Refused {
         why: &'a str,
     },
@@ -116,11 +116,9 @@ fn details(out: &mut String, fixed: &Fixed<'_>) {
     if outcome.change.is_some() {
         let _ = write!(out, "\n{}", sections::evidence(&outcome.evidence));
     }
-    let held_back = sections::held_back(&outcome.judgement, fixed.held_back, MAX_PATCH);
+    let held_back =
+        sections::held_back(&outcome.judgement, "the commit", fixed.held_back, MAX_PATCH);
     if !held_back.is_empty() {
-        // The section is written for descriptions of pull requests; here there is only a
-        // commit.
-        let held_back = held_back.replace("this pull request", "the commit");
         let _ = write!(out, "\n{held_back}");
     }
     let is_cut_short = matches!(fixed.landed, LandedChange::Nothing) && fixed.patch.is_some();

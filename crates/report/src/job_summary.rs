@@ -45,7 +45,7 @@ pub fn job_summary(subject: &str, outcome: &Outcome, pull_request_url: Option<&s
         ("What changed", files.unwrap_or_default()),
         ("Plan", sections::plan(&outcome.plan)),
         ("Please look at", sections::flags(&outcome.judgement.flags)),
-        ("Held back", sections::held_back(&outcome.judgement, None, 0)),
+        ("Held back", sections::held_back(&outcome.judgement, "this pull request", None, 0)),
         ("The model says", words),
         ("Setup", setup::table(&outcome.provenance.setup)),
         ("Network", sections::reached(&outcome.provenance.reached)),

@@ -122,7 +122,12 @@ fn sections(pull_request: &PullRequest<'_>, patch: usize, summary: usize) -> Vec
     let assumptions =
         assumptions.iter().fold(String::new(), |out, item| out + "- " + &text::inline(item) + "\n");
     let issue = pull_request.issue.map(|(number, _)| reference(outcome, number));
-    let held = sections::held_back(&outcome.judgement, pull_request.held_back_patch, patch);
+    let held = sections::held_back(
+        &outcome.judgement,
+        "this pull request",
+        pull_request.held_back_patch,
+        patch,
+    );
     let setup = setup::warning(&outcome.provenance.setup);
     let all = vec![
         section(Topic::Summary, "Summary", says(pull_request, summary)),

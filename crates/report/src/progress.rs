@@ -112,9 +112,8 @@ pub fn finished(finished: &Finished<'_>) -> String {
         let _ = write!(out, "\n{plan}");
     }
     if finished.pull_request.is_none() {
-        let held = sections::held_back(&outcome.judgement, finished.held_back_patch, MAX_PATCH);
-        // The section is written for descriptions of pull requests; here there is none.
-        let held = held.replacen("not** part of this pull request", "not** published", 1);
+        let patch = finished.held_back_patch;
+        let held = sections::held_back(&outcome.judgement, "a pull request", patch, MAX_PATCH);
         let _ = write!(out, "{}{held}", if held.is_empty() { "" } else { "\n" });
     }
     // The description of the pull request has the model's words.

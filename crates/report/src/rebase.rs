@@ -39,7 +39,7 @@ const MAX_FILES: usize = 30;
 pub const HELD_BACK: &str = "policy holds back files of the result, without which the pull request would undo \
                              what is committed already";
 
-/// Why a resolution is not pushed of which it is not known what it leaves out.
+/// Why a resolution is not pushed when it is not known what it leaves out.
 pub const UNSEEN: &str = "there is too much in it to tell what came back out of the sandbox, and what is left out would be \
                           undone";
 
@@ -144,7 +144,7 @@ fn not_rebased(landed: LandedChange<'_>) -> String {
     }
 }
 
-/// What is to be pushed could not be, whatever it were.
+/// Nothing can be pushed to the branch, whatever the result of the rebase.
 pub fn unreachable(why: &str) -> String {
     format!("**Not rebased**\n\n{}\n", markdown::line(why, 2000))
 }

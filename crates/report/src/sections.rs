@@ -141,12 +141,13 @@ pub fn violation(violation: &Violation) -> String {
     }
 }
 
-/// The files that were held back, with the patch and how to apply it.
-pub fn held_back(judgement: &Judgement, patch: Option<&str>, most: usize) -> String {
+/// The files that were held back, with the patch and how to apply it. `place` is what they are no part of: `this pull
+/// request`.
+pub fn held_back(judgement: &Judgement, place: &str, patch: Option<&str>, most: usize) -> String {
     if judgement.held_back.is_empty() {
         return String::new();
     }
-    let mut out = String::from("These files are **not** part of this pull request:\n\n");
+    let mut out = format!("These files are **not** part of {place}:\n\n");
     for held in judgement.held_back.iter().take(MAX_ROWS) {
         let reason = match held.rule.as_str() {
             "path.workflow" => "runs in CI with the repository's secrets",

@@ -68,8 +68,8 @@ struct Stored {
 /// Fingerprint, path, title, priority, fate, which commit, sketch.
 type Row = (String, String, String, Priority, FindingState, usize, String);
 
-/// How many lines are suggested and their digest, the same of those they are for, how often the former stood in the file
-/// and the finding's code beside them, and whether the suggestion was taken.
+/// A suggestion: number and digest of its lines; number and digest of the lines that it replaces, with those around them;
+/// how often its lines, and how often the finding's code outside of them, stood in the file; whether it was taken.
 type SuggestionRow = (usize, String, usize, String, usize, usize, bool);
 
 fn suggestion_row(known: &KnownSuggestion) -> SuggestionRow {

@@ -49,7 +49,7 @@ pub enum ApiError {
     },
     #[error("the Kubernetes API does not answer: {0}")]
     Unreachable(String),
-    /// Nothing was sent, because nobody says who we are.
+    /// Nothing was sent, because there are no credentials: the login program of the kubeconfig failed.
     #[error("the Kubernetes API cannot be asked: {0}")]
     Unidentified(String),
     #[error("the Kubernetes API answers what cannot be read: {0}")]

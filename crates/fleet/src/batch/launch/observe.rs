@@ -29,7 +29,7 @@ const LONGEST: usize = 4 << 20;
 /// After trouble, doubled each time.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// A watch that is silent for so long and was not refused is one.
+/// A watch that was not refused within this time works, even if nothing has changed.
 const CALM: Duration = Duration::from_secs(2);
 /// The server ends a watch after four minutes and sends bookmarks in between: longer silence is a connection
 /// that nobody has closed.
@@ -49,7 +49,7 @@ pub(super) struct LaunchedPod {
 }
 
 impl LaunchedPod {
-    /// How a pod ended of which nobody says that it has: it is to be removed, and should have ended by now.
+    /// The end of a pod that is to be removed and is overdue, although the API server does not say that it has ended.
     pub(super) fn lost(&self, now: i64) -> Option<PodEnd> {
         self.ends_by.filter(|ends_by| *ends_by < now)?;
         let why = self.disruption.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
@@ -199,7 +199,7 @@ struct Watcher {
     scale: f64,
     /// How often in a row the server was asked in vain.
     failed: u32,
-    /// The last watch, too, began with what was too long ago, and told nothing.
+    /// The watch before was refused as too old as well, without having told anything.
     expired: bool,
 }
 

@@ -116,7 +116,7 @@ async fn dead(launcher: &Launcher, name: &str) -> OrphanAction {
     end.map_or(OrphanAction::None, OrphanAction::Bury)
 }
 
-/// How a pod ended that has not, as far as is known, and does not renew its lease.
+/// The end of a pod that seems to run and does not renew its lease.
 fn gone_silent(launcher: &Launcher, name: &str) -> PodEnd {
     let inner: &Inner = &launcher.inner;
     let known = inner.observer.pods().borrow().get(name).cloned();
