@@ -117,10 +117,10 @@ const COMMANDS: &[Case] = &[
         script: "env -u PROBE | cut -d= -f1 | \
                  grep -vE '^(_|SHLVL|OLDPWD|RUSTUP_HOME)$' | sort | xargs",
         expected: Expected::Differs {
-            docker: "CI DEBIAN_FRONTEND FROM_SPEC GIT_PAGER GIT_TERMINAL_PROMPT HOME HOSTNAME LANG \
-                     NO_COLOR PAGER PATH PWD TERM USER",
-            local: "CI DEBIAN_FRONTEND FROM_SPEC GIT_PAGER GIT_TERMINAL_PROMPT HOME LANG NO_COLOR \
-                    PAGER PATH PWD TERM TMPDIR USER",
+            docker: "CI DEBIAN_FRONTEND FROM_SPEC GIT_PAGER GIT_TERMINAL_PROMPT GRADLE_USER_HOME HOME \
+                     HOSTNAME LANG MAVEN_OPTS NO_COLOR PAGER PATH PWD TERM USER",
+            local: "CI DEBIAN_FRONTEND FROM_SPEC GIT_PAGER GIT_TERMINAL_PROMPT GRADLE_USER_HOME HOME LANG \
+                    MAVEN_OPTS NO_COLOR PAGER PATH PWD TERM TMPDIR USER",
             row: "environment",
         },
     },
