@@ -16,4 +16,9 @@ fn main() {
     let is_id = matches!(commit.len(), 40 | 64) && commit.bytes().all(|b| b.is_ascii_hexdigit());
     assert!(commit.is_empty() || is_id, "PATCHWRIGHT_COMMIT is not a full commit id: `{commit}`");
     println!("cargo:rustc-env=BUILT_FROM_COMMIT={commit}");
+    // Unoptimised code holds half a million addresses that would have to be adjusted at each start, which is most of what a
+    // start costs, and tests start thousands of programs. What is optimised stays loadable anywhere.
+    if env::var("PROFILE").as_deref() == Ok("debug") && target.contains("linux") {
+        println!("cargo:rustc-link-arg=-no-pie");
+    }
 }

@@ -26,7 +26,7 @@ const TURNS: usize = 4;
 const PATIENCE: Duration = Duration::from_mins(9);
 
 /// Repositories of a campaign, where nobody wants more.
-const REPOSITORIES: usize = 16;
+const REPOSITORIES: usize = 8;
 const WORKERS: [&str; 4] = ["one", "two", "three", "four"];
 
 /// How long a service is away, and how much shorter the test's time is.

@@ -23,7 +23,7 @@ mod batch_outage; // GitHub, the model or a cluster is away in the middle
 mod batch_parts; // shards over several nights, repositories by name, what a part may spend
 mod batch_publish; // stored changes become pull requests: every situation, the shared pace, fencing, closing, tracking
 mod batch_run; // `patchwright batch run`: many repositories, whole processes against GitHub and a model
-mod batch_scale; // two hundred of them, with trouble in some
+mod batch_scale; // sixty of them, with trouble in some
 mod batch_simulate; // how long a campaign would take: both queues of the simulation, its counts, outages
 mod batch_status; // how a campaign stands, for people and programs; the table of a terminal
 mod batch_stored; // changes on their way to another machine: packs, what they may hold, what makes two the same

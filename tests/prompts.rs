@@ -3,6 +3,7 @@
 //! and the first request stays small. `tests/fixtures/prompts/` shows what each model family sees.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use chrono::{DateTime, Utc};
 use expect_test::expect;
@@ -465,7 +466,7 @@ fn tools_for(profile: Profile, wire: Wire, mode: Mode) -> Result<ToolSet, Failur
 }
 
 /// Every name of a tool that is known anywhere: declared, defined, or in a condition of a prompt.
-fn tool_names() -> BTreeSet<String> {
+static TOOL_NAMES: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     let mut names = BTreeSet::new();
     for profile in Profile::ALL {
         for wire in [Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini] {
@@ -481,7 +482,7 @@ fn tool_names() -> BTreeSet<String> {
         names.extend(before.take(count).map(|text| text.rsplit('"').next().unwrap().to_owned()));
     }
     names
-}
+});
 
 /// Words in backticks, outside of fences.
 fn quoted(text: &str) -> BTreeSet<String> {
@@ -513,7 +514,7 @@ fn named(family: &str, tools: &[ToolDeclaration]) -> BTreeSet<String> {
     let personality = Personality::Friendly;
     let text = prompt::system(&SystemPrompt { model: &model, tools, personality }).unwrap();
     assert!(!text.contains("\n\n\n") && !text.contains("{%"), "{family}: {text}");
-    quoted(&text).intersection(&tool_names()).cloned().collect()
+    quoted(&text).intersection(&TOOL_NAMES).cloned().collect()
 }
 
 #[test]

@@ -6,8 +6,9 @@
 //! committed, is never changed here.
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
+use memchr::memmem::Finder;
 use regex::{Match, Regex};
 
 use super::unescaped::Unescaped;
@@ -158,10 +159,12 @@ pub fn without_keys(text: &str) -> String {
 fn present(text: &str) -> impl Iterator<Item = (&'static KeyFormat, &'static Regex)> {
     static COMPILED: [OnceLock<Option<Regex>>; KEY_FORMATS.len()] =
         [const { OnceLock::new() }; KEY_FORMATS.len()];
-    // A substring search is far cheaper than 40 regular expressions on each text.
-    let formats =
-        KEY_FORMATS.iter().zip(&COMPILED).filter(|(format, _)| text.contains(format.keyword));
-    formats.filter_map(|(format, compiled)| {
+    // A substring search, prepared once, is far cheaper than 40 regular expressions on each text.
+    static KEYWORDS: LazyLock<Vec<Finder<'static>>> =
+        LazyLock::new(|| KEY_FORMATS.iter().map(|format| Finder::new(format.keyword)).collect());
+    let formats = KEY_FORMATS.iter().zip(&COMPILED).zip(&*KEYWORDS);
+    let formats = formats.filter(|(_, keyword)| keyword.find(text.as_bytes()).is_some());
+    formats.filter_map(|((format, compiled), _)| {
         let regex = compiled.get_or_init(|| Regex::new(format.pattern).ok()).as_ref()?;
         Some((format, regex))
     })
