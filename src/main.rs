@@ -1,5 +1,7 @@
 //! Be git's helper if asked to. Otherwise: parse, start the log, run the command, print the failure, exit with its code.
 
+mod threads;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -33,42 +35,32 @@ fn main() -> ExitCode {
         return end(0, Ui::plain());
     }
     let env = Env::from_process();
+    // One for the life of the process, so that every printer can have it.
+    let redactor: &'static redact::Redactor =
+        Box::leak(Box::new(redact::Redactor::new(env.secrets())));
     let former = renamed_settings::names();
-    let cli = match parse(&env, &former) {
+    let cli = match parse(&env, &former, redactor) {
         Ok(cli) => cli,
         Err(code) => return code,
     };
     telemetry::protect_process();
-    // One for the life of the process, so that every printer can have it.
-    let redactor: &'static redact::Redactor =
-        Box::leak(Box::new(redact::Redactor::new(env.secrets())));
     let ui = cli.command.ui(&env, redactor);
-    let format = if env.logs_json() { telemetry::Format::Json } else { telemetry::Format::Text };
-    let level = cli.command.log_level(format == telemetry::Format::Json);
+    let level = cli.command.log_level(telemetry::is_json());
     let (otel, otel_warnings) = if cli.command.works() {
         patchwright_otel::start(&env, redactor)
     } else {
         Default::default()
     };
     let other = otel.and_then(Telemetry::log_layer).map(Layer::boxed);
-    telemetry::start(level, env.var("RUST_LOG"), format, redactor, other);
+    telemetry::start(level, env.var("RUST_LOG"), redactor, other);
     for warning in warnings(&cli, &env, &former).into_iter().chain(otel_warnings) {
-        ui.say(&format!("warning: {warning}"));
+        ui.warn(&format!("warning: {warning}"));
         let level = report::annotations::Level::Warning;
         ui.workflow_command(&report::annotations::annotation(level, "Patchwright", &warning));
     }
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        // A delivery's run in Docker needs more than 1 MiB where nothing is optimised. Memory is taken as it is used.
-        .thread_stack_size(4 << 20)
-        .enable_all()
-        .build()
-    {
+    let runtime = match threads::runtime() {
         Ok(runtime) => runtime,
-        Err(err) => {
-            ui.failure(&format!("error: cannot start: {err}"));
-            return end(1, ui);
-        }
+        Err(failure) => return end(fail(&failure, ui), ui),
     };
     if let Some(otel) = otel {
         otel.run_on(runtime.handle());
@@ -76,7 +68,7 @@ fn main() -> ExitCode {
     let ended = runtime.block_on(cli::run(cli.command, env, ui));
     runtime.block_on(store::close_files());
     if let Some(lost) = otel.and_then(Telemetry::finish) {
-        ui.say(&format!("warning: {}", redactor.redact(&lost)));
+        ui.warn(&format!("warning: {}", redactor.redact(&lost)));
     }
     runtime.block_on(mcp::finish_exchanges());
     let code = ended.unwrap_or_else(|failure| fail(&failure, ui));
@@ -113,15 +105,28 @@ fn end(code: u8, ui: Ui) -> ExitCode {
 }
 
 /// The command line, or the code to end with after what is wrong about it, or the help, was printed.
-fn parse(env: &Env, former: &[RenamedSetting]) -> Result<Cli, ExitCode> {
+fn parse(
+    env: &Env,
+    former: &[RenamedSetting],
+    redactor: &'static redact::Redactor,
+) -> Result<Cli, ExitCode> {
+    let ui = Ui { secrets: Some(redactor), ..Ui::plain() };
+    match env.log_format() {
+        Ok(format) => telemetry::set_format(format),
+        Err(failure) => return Err(end(fail(&failure, ui), ui)),
+    }
     let words: Vec<OsString> = std::env::args_os().collect();
     let command = renamed_settings::accept(Cli::command(), former, &|name| env.var(name).is_some());
     let mut command = cli::variables::heed(command, env, &words);
     let parsed = command.try_get_matches_from_mut(words);
     parsed.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|err| {
         let err = err.format(&mut command);
-        ui::keep_loss(err.print());
-        end(u8::try_from(err.exit_code()).unwrap_or(u8::MAX), Ui::plain())
+        if err.use_stderr() && telemetry::is_json() {
+            ui.failure(err.render().to_string().trim_end());
+        } else {
+            ui::keep_loss(err.print());
+        }
+        end(u8::try_from(err.exit_code()).unwrap_or(u8::MAX), ui)
     })
 }
 

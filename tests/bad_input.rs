@@ -8,7 +8,7 @@ use patchwright_forge::Role;
 
 use crate::support::github::GitHub;
 use crate::support::model::fail;
-use crate::support::world::{TestWorld, github};
+use crate::support::world::{Output, TestWorld, github};
 
 /// Runs `issue` in a world that is wrong in some way.
 #[track_caller]
@@ -510,4 +510,105 @@ fn on_own_disk(
         return None;
     }
     Some(output)
+}
+
+/// A token of which nobody needs to be asked: it cannot even be sent.
+#[test]
+fn with_a_token_that_cannot_be_sent() {
+    let world = world(github()).set("GITHUB_TOKEN", "ghp_test0123456789abcdefghijkl\nAAAA");
+    check(
+        &world,
+        ISSUE,
+        &expect![[r#"
+        exit 60
+        --- stderr
+        error: the token is missing, wrong or expired: it has a line break, or another character that no token has
+
+        hint: set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and `pull-requests: write`
+    "#]],
+    );
+    let output = world.run(&["worker", "--until-idle"]).expect(60);
+    assert!(output.stderr.contains("it has a line break"), "{}", output.text());
+    let doctor = world.run(&["doctor"]).expect(2).stdout;
+    assert!(
+        doctor.contains("FAIL  token: the token is missing, wrong or expired: it has"),
+        "{doctor}"
+    );
+    assert!(!doctor.contains("AAAA"), "{doctor}");
+}
+
+/// Nobody else on this machine has it.
+const SOMEBODY: u32 = 54_321;
+
+/// A world whose folder is somebody else's, and a command that they run there; `None` where nobody can be made them.
+fn of_somebody() -> Option<TestWorld> {
+    // Nobody else can become another user.
+    rustix::process::geteuid().is_root().then(|| {
+        let world = world(github());
+        std::os::unix::fs::chown(world.folder.path(), Some(SOMEBODY), Some(SOMEBODY)).unwrap();
+        world
+    })
+}
+
+fn by_somebody(world: &TestWorld, args: &[&str]) -> Output {
+    use std::os::unix::process::CommandExt;
+    world.wait(world.command(args).uid(SOMEBODY).gid(SOMEBODY).spawn().unwrap())
+}
+
+/// The everyday way to it is one command with `sudo`.
+#[test]
+fn with_a_part_of_the_state_folder_that_another_user_has_made() {
+    let Some(world) = of_somebody() else { return };
+    for part in ["runs", "locks", "unfinished", "mirrors"] {
+        let folder = world.path("state").join(part);
+        fs_err::create_dir_all(&folder).unwrap();
+        fs_err::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+        std::os::unix::fs::chown(world.path("state"), Some(SOMEBODY), Some(SOMEBODY)).unwrap();
+        let output = by_somebody(&world, ISSUE).expect(1);
+        let said = format!("state/{part}` in the state folder cannot be used");
+        assert!(output.stderr.contains(&said), "{}", output.text());
+        assert!(output.stderr.contains("give it back with `chown -R`"), "{}", output.text());
+        let doctor = by_somebody(&world, &["doctor"]).expect(2).stdout;
+        assert!(doctor.contains("FAIL  state folder: ") && doctor.contains(&said), "{doctor}");
+        fs_err::remove_dir(&folder).unwrap();
+    }
+}
+
+#[test]
+fn with_a_database_that_another_user_has_made() {
+    let Some(world) = of_somebody() else { return };
+    fs_err::create_dir(world.path("state")).unwrap();
+    std::os::unix::fs::chown(world.path("state"), Some(SOMEBODY), Some(SOMEBODY)).unwrap();
+    let database = world.path("state/fleet.db");
+    fs_err::write(&database, "").unwrap();
+    fs_err::set_permissions(&database, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let worker = by_somebody(&world, &["worker", "--until-idle"]).expect(1);
+    let doctor = by_somebody(&world, &["doctor"]).expect(2);
+    for (said, fix) in [(worker.stderr, "hint: "), (doctor.stdout, "fix: ")] {
+        assert!(said.contains("fleet.db`: cannot open it: Permission denied"), "{said}");
+        assert!(said.contains("; it belongs to the user 0"), "{said}");
+        assert!(said.contains(&format!("{fix}the user who runs this has to be able to")), "{said}");
+        assert!(!said.contains("restore it"), "{said}");
+    }
+}
+
+/// As in a small cgroup.
+#[test]
+fn with_too_few_threads() {
+    use std::os::unix::process::CommandExt;
+    let Some(world) = of_somebody() else { return };
+    for most in 1..=6 {
+        let program = world.command(&[]);
+        let limited = format!("ulimit -u {most}; exec \"$0\" completions bash");
+        let mut command = std::process::Command::new("bash");
+        command.args(["-c", &limited]).arg(program.get_program()).current_dir(world.folder.path());
+        command.stdin(std::process::Stdio::null());
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let child = command.uid(SOMEBODY).gid(SOMEBODY).spawn().unwrap();
+        let output = world.wait(child).expect(1);
+        let text = output.text();
+        assert!(output.stderr.contains("cannot start: there are too few threads for it"), "{text}");
+        assert!(output.stderr.contains("hint: raise the limit"), "{text}");
+        assert!(!output.stderr.contains("panicked"), "{text}");
+    }
 }

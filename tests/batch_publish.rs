@@ -318,6 +318,7 @@ async fn fleet(github: &Server, folder: &std::path::Path) -> Fleet {
         token: "token".to_owned(),
         sandbox: Arc::default(),
         drain_time: std::time::Duration::from_secs(1),
+        retention: std::time::Duration::ZERO,
         scope: std::sync::Arc::default(),
         drain: CancellationToken::new(),
         common,

@@ -10,11 +10,13 @@ use patchwright_git::Oid;
 use patchwright_git::cache::CacheLimits;
 use patchwright_git::clone::Repo;
 use patchwright_git::diff::tree_of;
+use patchwright_task::folder::OF_FLEET;
 use patchwright_task::retention::{KEPT, RetentionLimits, sweep};
 use rustix::fs::{Mode, OFlags, mkdirat, open, openat};
 
 use crate::support::git_quick::{create, first_commit};
 use crate::support::git_repo::{git, git_with_input};
+use crate::support::world::{TestWorld, fix, github};
 
 /// A bare repository with a first commit.
 fn repository(path: &Path, files: &[(&str, &str)]) -> (Repo, Oid) {
@@ -154,8 +156,10 @@ fn old_runs_and_unused_clones_are_given_back_and_nothing_else() {
     };
     for run in ["ended", "unfinished"] {
         file(&format!("runs/{run}/journal.jsonl"), 10);
+        file(&format!("runs/{run}/{OF_FLEET}"), 0);
     }
     file("runs/empty/plan.md", 1);
+    file(&format!("runs/empty/{OF_FLEET}"), 0);
     fs_err::create_dir_all(state.join("unfinished")).unwrap();
     fs_err::write(state.join("unfinished/task"), "unfinished").unwrap();
     // A run whose result could be taken again for an hour.
@@ -190,7 +194,7 @@ fn old_runs_and_unused_clones_are_given_back_and_nothing_else() {
     assert_eq!(sweep(state, written + day / 2, kept).unwrap(), 0);
     assert_eq!(
         (names("settled").len(), names("runs/ended")),
-        (0, vec!["journal.jsonl".to_owned()])
+        (0, vec![OF_FLEET.to_owned(), "journal.jsonl".to_owned()])
     );
     // One of two mirrors is enough to be small.
     assert_eq!(sweep(state, written + day * 2, kept).unwrap(), 1);
@@ -210,6 +214,41 @@ fn old_runs_and_unused_clones_are_given_back_and_nothing_else() {
     assert_eq!(sweep(&state.join("nowhere"), written, kept).unwrap(), 0);
 }
 
+/// They may be all that somebody has of what was paid for.
+#[test]
+fn the_runs_of_single_commands_are_nobody_elses_to_remove() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path();
+    for run in ["ended", "unfinished"] {
+        let run = state.join("runs").join(run);
+        fs_err::create_dir_all(&run).unwrap();
+        fs_err::write(run.join("journal.jsonl"), "{}").unwrap();
+    }
+    fs_err::create_dir_all(state.join("unfinished")).unwrap();
+    fs_err::write(state.join("unfinished/task"), "unfinished").unwrap();
+    let written = state.join("unfinished/task").metadata().unwrap().modified().unwrap();
+    let issue = TestWorld::new(github(), fix());
+    issue.issue().expect(0);
+    assert!(!issue.runs()[0].join(OF_FLEET).exists());
+    let tight = RetentionLimits { bytes: 0, ..KEPT };
+    assert_eq!(sweep(state, written + Duration::from_hours(24 * 400), tight).unwrap(), 0);
+    for path in ["runs/ended/journal.jsonl", "runs/unfinished/journal.jsonl", "unfinished/task"] {
+        assert!(state.join(path).exists(), "{path}");
+    }
+}
+
+#[test]
+fn reports_are_kept_as_long_as_the_deliveries_that_set_them_off() {
+    let day = Duration::from_hours(24);
+    let days = |asked: u32| {
+        let kept = KEPT.at_least(day * asked);
+        (kept.ended, kept.unfinished)
+    };
+    assert_eq!(days(4), (day * 30, day * 90));
+    assert_eq!(days(60), (day * 60, day * 90));
+    assert_eq!(days(365), (day * 365, day * 365));
+}
+
 #[test]
 fn one_run_that_cannot_be_removed_keeps_no_other_one() {
     let folder = tempfile::tempdir().unwrap();
@@ -218,6 +257,7 @@ fn one_run_that_cannot_be_removed_keeps_no_other_one() {
         let run = state.join("runs").join(run);
         fs_err::create_dir_all(&run).unwrap();
         fs_err::write(run.join("journal.jsonl"), "{}").unwrap();
+        fs_err::write(run.join(OF_FLEET), "").unwrap();
     }
     // What somebody has put there is no run, and a run may have left folders that are deeper than a path can be long.
     fs_err::write(state.join("runs/.stray"), "").unwrap();
@@ -241,7 +281,9 @@ fn the_attempts_of_a_run_count_as_its_own_files_do() {
     let now = SystemTime::from(chrono::DateTime::from_timestamp(1_790_000_000, 0).unwrap());
     let day = Duration::from_hours(24);
     for (run, days) in [("one", 3), ("other", 2)] {
-        for (path, bytes) in [("journal.jsonl", 10), ("attempts/1/journal.jsonl", 1_000)] {
+        for (path, bytes) in
+            [(OF_FLEET, 0), ("journal.jsonl", 10), ("attempts/1/journal.jsonl", 1_000)]
+        {
             let path = state.join("runs").join(run).join(path);
             fs_err::create_dir_all(path.parent().unwrap()).unwrap();
             fs_err::write(&path, vec![b'x'; bytes]).unwrap();

@@ -163,3 +163,32 @@ fn addresses_of_other_servers_are_refused() {
     let output = world.run(&["issue", &address]).expect(60);
     assert!(output.stderr.contains("acme/app#70"), "{}", output.text());
 }
+
+/// Whoever reads the log looks for what is bad by its level.
+#[test]
+fn a_log_of_json_lines_has_nothing_else_and_says_how_bad_a_line_is() {
+    let world = TestWorld::new(github(), []).set("PATCHWRIGHT_LOG_FORMAT", "json");
+    let nowhere = world.path("nowhere.yml").display().to_string();
+    for (args, code, level, said) in [
+        (&["serve", "--nope"][..], 2, "ERROR", "error: unexpected argument '--nope' found"),
+        (&["exec", "x", "--config", &nowhere][..], 2, "ERROR", "error: "),
+        (&["issue", "acme/app#99"][..], 60, "ERROR", "error: "),
+    ] {
+        let output = world.run(args).expect(code);
+        let lines: Vec<serde_json::Value> =
+            output.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let bad = |line: &&serde_json::Value| line["message"].as_str().unwrap().starts_with(said);
+        let line = lines.iter().find(bad).unwrap_or_else(|| panic!("{}", output.text()));
+        assert_eq!((&line["level"], &line["target"]), (&level.into(), &"patchwright".into()));
+    }
+    let warned = world.set("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
+    let warned = warned.set("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+    let output = warned.run(&["issue", "acme/app#99"]).expect(60);
+    assert!(output.stderr.contains(r#""level":"WARN""#), "{}", output.text());
+    let text = warned.set("PATCHWRIGHT_LOG_FORMAT", "text");
+    let output = text.run(&["serve", "--nope"]).expect(2);
+    assert!(output.stderr.starts_with("error: unexpected argument"), "{}", output.text());
+    let output = text.set("PATCHWRIGHT_LOG_FORMAT", "xml").run(&["tools"]).expect(2);
+    assert!(output.stderr.contains("`PATCHWRIGHT_LOG_FORMAT` is `xml`"), "{}", output.text());
+    assert!(output.stderr.contains("hint: set it to `text` or `json`"), "{}", output.text());
+}

@@ -185,7 +185,7 @@ fn a_collector_that_is_gone_hangs_or_refuses_holds_nobody_up() {
         (silent.url(), "did not answer in time"),
         (refusing.url(), "it answers 401"),
         (redirecting.url(), "it answers 307"),
-        (format!("http://{gone}"), "to the collector failed"),
+        (format!("http://me:Kaesekuchen@{gone}/Kaesekuchen"), "Connection refused"),
     ] {
         let world = TestWorld::new(github(), fix())
             .set("OTEL_EXPORTER_OTLP_ENDPOINT", address)
@@ -193,6 +193,9 @@ fn a_collector_that_is_gone_hangs_or_refuses_holds_nobody_up() {
         let output = world.issue().expect(0);
         assert!(output.stderr.contains("warning: telemetry was lost"), "{}", output.text());
         assert!(output.stderr.contains(said), "{}", output.text());
+        let at = format!("to the collector at `http://{gone}` failed");
+        let is_named = output.stderr.contains(&at);
+        assert_eq!(is_named, said == "Connection refused", "{}", output.text());
         assert!(!output.stderr.contains("Kaesekuchen"), "{}", output.text());
     }
     assert!(elsewhere.paths().is_empty(), "keys do not follow a redirect");
@@ -367,4 +370,26 @@ fn a_collector_that_speaks_something_else_holds_nobody_up() {
         .set("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{address}"));
     let output = world.issue().expect(0);
     assert!(output.stderr.contains("telemetry was lost"), "{}", output.text());
+}
+
+#[test]
+fn doctor_says_whether_what_runs_send_would_arrive() {
+    let line = |address: &str| {
+        let world = TestWorld::new(github(), []).set("OTEL_EXPORTER_OTLP_ENDPOINT", address);
+        let output = world.run(&["doctor"]).stdout;
+        let line = output.lines().find(|line| line.contains("  collector: "));
+        line.unwrap_or_else(|| panic!("{output}")).to_owned()
+    };
+    let (collector, refusing) =
+        (Collector::start(Manner::Well), Collector::start(Manner::Refuses(401)));
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert_eq!(line(&collector.url()), "ok    collector: takes what runs send");
+    for (address, said) in [
+        (refusing.url(), "it answers 401"),
+        (format!("http://{gone}"), "Connection refused"),
+        ("localhost:4318".to_owned(), "no traces over OTLP"),
+    ] {
+        let line = line(&address);
+        assert!(line.starts_with("note  collector: ") && line.contains(said), "{line}");
+    }
 }

@@ -223,7 +223,7 @@ impl Server<'_> {
         }
         let Setup { config, common, env, ui } = &self.setup;
         if !mcp_servers.is_empty() {
-            ui.say(
+            ui.warn(
                 "MCP servers of the client are not used: name them in the configuration (`mcp`)",
             );
         }

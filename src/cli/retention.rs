@@ -11,7 +11,8 @@ const SHORTEST: Duration = Duration::from_hours(4 * 24);
 
 #[derive(Debug, clap::Args)]
 pub struct RetentionFlag {
-    /// How long webhook deliveries, their jobs and the events of ended campaigns are kept
+    /// How long webhook deliveries, their jobs and the events of ended campaigns are kept, and where that is longer than
+    /// 720 h, reports and journals of runs
     #[arg(long, env = "PATCHWRIGHT_RETENTION", value_name = "DURATION", default_value = "720h", value_parser = parse_duration)]
     pub retention: Duration,
 }

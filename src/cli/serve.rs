@@ -145,7 +145,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         None => None,
     };
     let fleet = Fleet::open(config, &args.common, env, ui).await?;
-    let fleet = Fleet { drain_time: args.drain, ..fleet };
+    let fleet = Fleet { drain_time: args.drain, retention: args.retention.retention, ..fleet };
     let mut hooks = args.hooks.clone();
     // An App has one hook for all installations, which its own key may read.
     if fleet.forge.is_app() {

@@ -90,7 +90,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let fleet = Fleet::open(config, &args.common, env, ui).await?;
     // Pods go on without their launcher.
     let drain_time = if args.launch.is_some() { Duration::ZERO } else { args.drain };
-    let fleet = Fleet { drain_time, ..fleet };
+    let fleet = Fleet { drain_time, retention: args.retention.retention, ..fleet };
     if let Some(lease) = handed_over {
         worker::one_job(&fleet, &lease).await?;
         fleet.store.close().await;

@@ -3,6 +3,7 @@
 use super::Finding;
 use patchwright_base::env::Env;
 use patchwright_base::error::Failure;
+use patchwright_base::roots;
 use patchwright_forge::github::{AppKey, GitHubForge, GitHubOptions, Pace};
 use patchwright_forge::seal::Seal;
 use patchwright_forge::{Account, Forge, ForgeError, RepositoryId, Role};
@@ -29,7 +30,7 @@ pub async fn check(repository: Option<&RepositoryId>, env: &Env) -> Vec<Finding>
         Err(err) => {
             let fix =
                 "correct `PATCHWRIGHT_APP_ID`, or make another private key in the App's settings";
-            return vec![Finding::broken("app", err.to_string(), fix)];
+            return vec![unanswered("app", err, fix)];
         }
     }
     let mut findings = Vec::new();
@@ -43,7 +44,7 @@ pub async fn check(repository: Option<&RepositoryId>, env: &Env) -> Vec<Finding>
             None
         }
         Err(err) => {
-            findings.push(Finding::broken("token", err.to_string(), "make a new token"));
+            findings.push(unanswered("token", err, "make a new token"));
             return findings;
         }
     };
@@ -58,6 +59,21 @@ fn connect(env: &Env) -> Result<GitHubForge, Finding> {
     let parse = |url: &str| url::Url::parse(url).ok();
     let (Some(api_url), Some(graphql_url), Some(server_url), Ok(http)) = (
         parse(&env.github_api_url()),
+/// What to do depends on what is wrong: another token mends no certificate, and no server that is away.
+fn unanswered(what: &str, err: ForgeError, credential: &str) -> Finding {
+    let (what, fix) = match &err {
+        ForgeError::Unavailable { .. } => (
+            "github",
+            "see that this machine reaches that address: the server, `GITHUB_API_URL`, and the proxy in `HTTPS_PROXY` or \
+             `HTTP_PROXY` where there is one",
+        ),
+        ForgeError::Untrusted { .. } => ("github", roots::TRUST),
+        ForgeError::RateLimited { .. } => ("github", "wait until then"),
+        _ => (what, credential),
+    };
+    Finding::broken(what, err.to_string(), fix)
+}
+
         parse(&env.github_graphql_url()),
         parse(&env.github_server_url()),
         http::client(),
@@ -82,7 +98,12 @@ fn connect(env: &Env) -> Result<GitHubForge, Finding> {
         Some(key) => GitHubForge::of_app(options, key),
         None => GitHubForge::new(options),
     };
-    forge.map_err(|err| Finding::broken("github", err.to_string(), "correct the address"))
+    forge.map_err(|err| match err {
+        ForgeError::Authentication { .. } => {
+            Finding::broken("token", err.to_string(), "set the token, or make a new one")
+        }
+        _ => Finding::broken("github", err.to_string(), "correct the address"),
+    })
 }
 
 /// Permissions without which an App can do none of its work; the others cost parts of it.

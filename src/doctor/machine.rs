@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use super::{Finding, database, model, pods, sandboxes};
+use super::{Finding, collector, database, model, pods, sandboxes};
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Hint};
 use patchwright_config::flags::Common;
@@ -41,6 +41,7 @@ pub async fn check(config: &Config, common: &Common, env: &Env) -> Vec<Finding> 
         findings.extend(local(config, &state).await);
     }
     findings.extend(model::check(config, env).await);
+    findings.extend(collector::check(env).await);
     findings
 }
 

@@ -3,6 +3,7 @@
 //! change. Called by `patchwright doctor`.
 
 mod check_name;
+mod collector;
 mod concurrency;
 mod database;
 pub mod forge;

@@ -362,3 +362,31 @@ fn what_is_wrong_at_start_is_said_with_what_to_do() {
     let output = world.run(&["serve", "--listen", "127.0.0.1:0"]).expect(1);
     assert!(output.stderr.contains("database"), "{}", output.text());
 }
+
+/// It could never be of use, so nothing is acknowledged with it.
+#[test]
+fn a_token_that_cannot_be_sent_is_refused_at_start() {
+    let world = world().set("GITHUB_TOKEN", "ghp_test0123456789abcdefghijkl\nAAAA");
+    let output = world.run(&["serve", "--listen", "127.0.0.1:0"]).expect(60);
+    assert!(output.stderr.contains("it has a line break"), "{}", output.text());
+}
+
+/// What is stored in a file that nobody finds again is lost, and GitHub never delivers again what it was told is taken.
+#[test]
+fn a_delivery_is_not_acknowledged_whose_database_is_gone() {
+    let world = world();
+    let server = Serving::start(&world, STORES);
+    let payload = labeled("acme/app", 7, "patchwright", "ann");
+    assert_eq!(server.deliver(&guid(1), "issues", &payload).status, 202);
+    let (file, aside) = (world.path("state/fleet.db"), world.path("state/aside.db"));
+    fs_err::rename(&file, &aside).unwrap();
+    assert_eq!(server.deliver(&guid(2), "issues", &payload).status, 503);
+    server.until("healthz is well", || {
+        server.get("/healthz").body.contains(r#""database":"failing""#)
+    });
+    assert!(server.said().contains("was removed or moved while it was open"), "{}", server.said());
+    fs_err::write(&file, "").unwrap();
+    assert_eq!(server.deliver(&guid(2), "issues", &payload).status, 503);
+    fs_err::rename(&aside, &file).unwrap();
+    assert_eq!(server.deliver(&guid(2), "issues", &payload).status, 202);
+}

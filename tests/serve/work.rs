@@ -1,6 +1,7 @@
 //! What a delivery sets off, and what becomes of it when processes end.
 
 use patchwright_forge::Role;
+use patchwright_task::folder::OF_FLEET;
 use serde_json::{Value, json};
 
 use super::{Serving, guid, labeled, labeled_at, served};
@@ -44,6 +45,7 @@ fn a_label_ends_in_a_pull_request() {
     );
     assert!(run["milliseconds"].is_u64() && run["cost_usd"].is_f64(), "{run}");
     assert!(world.runs()[0].ends_with(run["run"].as_str().unwrap()), "{run}");
+    assert!(world.runs()[0].join(OF_FLEET).exists(), "it may be removed one day");
     assert_eq!(line("job")["kind"], "delivery");
     assert!(!said.contains("prints 0"), "{said}");
 }

@@ -58,18 +58,22 @@ async fn addresses_that_name_no_database_are_refused() {
         ("sqlite:/no/such/folder/fleet.db", "/no/such/folder/fleet.db"),
         ("sqlite:/", "name of a file"),
         ("", "sqlite:PATH"),
+        ("sqlite:/tmp/fleet.db?mode=ro", "`mode`"),
+        ("postgres://me:pw@127.0.0.1:1/x?sslmod=require", "`sslmod`"),
+        ("postgres://me:pw@127.0.0.1:1/x?sslmode=yes", "`ssl_mode`"),
     ] {
         let (err, text) = refused(address).await;
         // Another address, or another folder: nothing is there to be harmed.
-        let is_path = address.starts_with("sqlite:/");
+        let is_path = address.starts_with("sqlite:/") && !address.contains('?');
         let expected = match err {
             StoreError::Address(_) => !is_path,
-            StoreError::Unusable(_) => is_path,
+            StoreError::Unusable(_) | StoreError::NotReady { .. } => is_path,
             _ => false,
         };
         assert!(expected, "{address}: {err:?}");
         assert!(text.contains(word), "{address}: {text}");
         assert!(text.contains("hint: "), "{text}");
+        assert!(!text.contains("restore it from a copy") || address == "sqlite:/", "{text}");
     }
 }
 
@@ -243,8 +247,9 @@ async fn a_server_that_is_away_or_refuses_is_named_without_its_password() {
     assert!(!text.contains("hunter2"), "{text}");
     let password = crate::support::postgres::PASSWORD;
     let (err, text) = refused(&server.address("nowhere", password)).await;
-    assert!(matches!(err, StoreError::Unusable(_)), "{err:?}");
+    assert!(matches!(err, StoreError::NotReady { .. }), "{err:?}");
     assert!(text.contains("nowhere") && !text.contains(password), "{text}");
+    assert!(text.contains("create it first (`createdb NAME`"), "{text}");
 
     // A newer one, and one with somebody else's tables.
     let db = Db::postgres(&server).await;

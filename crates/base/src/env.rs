@@ -11,6 +11,8 @@ use url::Url;
 
 use crate::duration::parse_duration;
 use crate::error::{Failure, Result};
+use crate::telemetry::Format;
+use crate::text;
 
 /// What the environment says, read once at start.
 #[derive(Clone, Debug, Default)]
@@ -234,9 +236,20 @@ impl Env {
         }
     }
 
-    /// `PATCHWRIGHT_LOG_FORMAT=json`: everything on stderr is one JSON object a line.
-    pub fn logs_json(&self) -> bool {
-        self.var("PATCHWRIGHT_LOG_FORMAT") == Some("json")
+    /// `PATCHWRIGHT_LOG_FORMAT`: `text` (also when it is not set), or `json`, by which everything on stderr is one JSON
+    /// object a line.
+    ///
+    /// # Errors
+    /// When it is anything else: whoever reads the lines would get none that they can read.
+    pub fn log_format(&self) -> Result<Format> {
+        match self.var("PATCHWRIGHT_LOG_FORMAT").map(str::trim) {
+            None | Some("text") => Ok(Format::Text),
+            Some("json") => Ok(Format::Json),
+            Some(other) => {
+                let said = format!("`PATCHWRIGHT_LOG_FORMAT` is `{}`", text::line(other));
+                Err(Failure::usage(said).hint("set it to `text` or `json`, or unset it"))
+            }
+        }
     }
 
     /// `PATCHWRIGHT_TIME_SCALE`: what waits between requests and attempts are multiplied by, 0 to 1.

@@ -83,6 +83,15 @@ fn is_mounted(path: &Path) -> bool {
     })
 }
 
+/// Why this user cannot work in a folder; `None` where it can, or where there is none.
+pub fn closed(folder: &Path) -> Option<io::Error> {
+    use rustix::fs::Access;
+    match rustix::fs::access(folder, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) | Err(rustix::io::Errno::NOENT) => None,
+        Err(err) => Some(err.into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::Permissions;

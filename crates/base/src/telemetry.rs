@@ -31,15 +31,21 @@ pub type OtherLog = Box<dyn Layer<Registry> + Send + Sync>;
 /// The level of what goes to another log, where `RUST_LOG` says nothing.
 const OTHER_LEVEL: &str = "info";
 
-/// Starts the log at `level`, or as `RUST_LOG` says; nothing goes to stderr when neither is given.
+/// Whatever is printed on stderr from now on looks like this. Before anything else is said, so that a reader of JSON lines
+/// gets nothing but these.
+pub fn set_format(format: Format) {
+    JSON.store(format == Format::Json, Ordering::Relaxed);
+}
+
+/// Starts the log at `level`, or as `RUST_LOG` says; nothing goes to stderr when neither is given. It looks as
+/// [`set_format`] says.
 pub fn start(
     level: Option<&str>,
     rust_log: Option<&str>,
-    format: Format,
     redactor: &'static Redactor,
     other: Option<OtherLog>,
 ) {
-    JSON.store(format == Format::Json, Ordering::Relaxed);
+    let format = if is_json() { Format::Json } else { Format::Text };
     let filter = |directives: &str| EnvFilter::try_new(directives).ok();
     let mut layers: Vec<OtherLog> = Vec::new();
     if let Some(filter) = rust_log.or(level).and_then(filter) {

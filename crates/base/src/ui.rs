@@ -75,20 +75,27 @@ impl Ui {
     /// A line of talk.
     pub fn say(self, line: &str) {
         if self.verbosity >= Verbosity::Normal {
-            self.talk(line);
+            self.talk(Level::Info, line);
+        }
+    }
+
+    /// A line of talk about what may be wrong, was left undone, or is tried again.
+    pub fn warn(self, line: &str) {
+        if self.verbosity >= Verbosity::Normal {
+            self.talk(Level::Warn, line);
         }
     }
 
     /// A line of talk that only `-v` shows.
     pub fn detail(self, line: &str) {
         if self.verbosity >= Verbosity::Verbose {
-            self.talk(line);
+            self.talk(Level::Info, line);
         }
     }
 
     /// A failure; shown whatever the verbosity.
     pub fn failure(self, text: &str) {
-        self.talk(text);
+        self.talk(Level::Error, text);
     }
 
     /// The final message, on stdout, unless stdout carries JSON or there is none.
@@ -140,12 +147,12 @@ impl Ui {
         self.secrets.map_or_else(|| text.to_owned(), |secrets| secrets.redact(text))
     }
 
-    fn talk(self, text: &str) {
+    fn talk(self, level: Level, text: &str) {
         let text = match self.attempt {
             Some(attempt) => self.clean(&format!("[attempt {attempt}] {text}")),
             None => self.clean(text),
         };
-        let text = if telemetry::is_json() { as_json(&text) } else { text };
+        let text = if telemetry::is_json() { as_json(level, &text) } else { text };
         printing::print(Stream::Err, text + "\n");
     }
 
@@ -169,11 +176,30 @@ pub fn lost() -> Option<String> {
     LOST.lock().clone()
 }
 
+/// How bad a line of talk is, for whoever reads it as a line of the log.
+#[derive(Clone, Copy, Debug)]
+enum Level {
+    Info,
+    Warn,
+    Error,
+}
+
+impl Level {
+    /// As the log writes it.
+    fn word(self) -> &'static str {
+        match self {
+            Level::Info => "INFO",
+            Level::Warn => "WARN",
+            Level::Error => "ERROR",
+        }
+    }
+}
+
 /// A line of talk beside a log of JSON lines.
-fn as_json(text: &str) -> String {
+fn as_json(level: Level, text: &str) -> String {
     let at = Clock::default().now().to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
-    json!({ "timestamp": at, "level": "INFO", "target": "patchwright", "message": text })
-        .to_string()
+    let level = level.word();
+    json!({ "timestamp": at, "level": level, "target": "patchwright", "message": text }).to_string()
 }
 
 /// Writes something to the terminal with the table out of the way.

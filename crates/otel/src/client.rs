@@ -4,6 +4,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use ::http::Uri;
 use async_trait::async_trait;
 use bytes::Bytes;
 use opentelemetry_http::{HttpClient, HttpError, Request, Response};
@@ -38,6 +39,8 @@ struct Inner {
 #[derive(Debug, Default)]
 struct ExportErrors {
     failed: u32,
+    /// Where the last one was to go, without user and password.
+    at: String,
     last: String,
 }
 
@@ -63,13 +66,17 @@ impl Sender {
         let trouble = self.shared.trouble.lock();
         let times = if trouble.failed == 1 { "request" } else { "requests" };
         (trouble.failed > 0).then(|| {
-            format!("{} {times} to the collector failed: {}", trouble.failed, trouble.last)
+            let (failed, ExportErrors { at, last, .. }) = (trouble.failed, &*trouble);
+            format!(
+                "{failed} {times} to the collector at {at} failed, the last one because: {last}"
+            )
         })
     }
 
-    fn failed(&self, why: &str) {
+    fn failed(&self, at: &Uri, why: &str) {
         let mut trouble = self.shared.trouble.lock();
         trouble.failed += 1;
+        trouble.at = place(at);
         trouble.last = patchwright_base::text::line(why);
     }
 }
@@ -81,18 +88,39 @@ impl HttpClient for Sender {
             return Err("the program has not started yet".into());
         };
         let client = self.shared.client.clone();
-        let limit = self.limit;
+        let (limit, at) = (self.limit, request.uri().clone());
         let sent = runtime.spawn(async move { send(&client, request, limit).await }).await;
         let answer = sent.map_err(HttpError::from).and_then(|answer| answer);
         match &answer {
-            Err(err) => self.failed(&err.to_string()),
+            Err(err) => self.failed(&at, &with_causes(err.as_ref())),
             Ok(response) if !response.status().is_success() => {
-                self.failed(&format!("it answers {}", response.status()));
+                self.failed(&at, &format!("it answers {}", response.status()));
             }
             Ok(_) => {}
         }
         answer
     }
+}
+
+/// Scheme, host and port of an address. The path may have a key in it, and what is before the host a password.
+fn place(at: &Uri) -> String {
+    let scheme = at.scheme_str().unwrap_or("http");
+    let port = at.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("`{scheme}://{}{port}`", at.host().unwrap_or_default())
+}
+
+/// An error with what caused it: its own words only say that something was sent.
+fn with_causes(err: &(dyn std::error::Error + 'static)) -> String {
+    let mut said = err.to_string();
+    let mut next = err.source();
+    while let Some(cause) = next {
+        let words = cause.to_string();
+        if !said.contains(&words) {
+            said = format!("{said}: {words}");
+        }
+        next = cause.source();
+    }
+    said
 }
 
 async fn send(

@@ -31,7 +31,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::logs::SdkLoggerProvider;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, SpanExporter as _};
 use parking_lot::Mutex;
 
 use self::client::Sender;
@@ -92,6 +92,31 @@ pub fn start(env: &Env, redactor: &'static Redactor) -> (Option<&'static Telemet
     };
     let telemetry = Telemetry::new(&settings, env, sender, redactor, &mut warnings);
     (Some(CURRENT.get_or_init(|| telemetry)), warnings)
+}
+
+/// Whether what runs send would arrive: the collector is asked to take no spans at all. `None` where nothing is sent; the
+/// error is why something would be lost, in words.
+pub async fn look(env: &Env) -> Option<Result<(), String>> {
+    let (settings, mut wrong) = Settings::read(env);
+    let asked = match (settings, Sender::new()) {
+        (None, _) if wrong.is_empty() => return None,
+        (Some(settings), Ok(sender)) => {
+            sender.run_on(&tokio::runtime::Handle::current());
+            if let Some(limit) = settings.limit_of(Signal::Traces) {
+                let sender = sender.within(limit.min(FAREWELL));
+                match SpanExporter::builder().with_http().with_http_client(sender).build() {
+                    // What went wrong is known to the sender, with its cause.
+                    Ok(exporter) => drop(exporter.export(Vec::new()).await),
+                    Err(err) => wrong.push(format!("there are no traces over OTLP: {err}")),
+                }
+            }
+            sender.trouble()
+        }
+        (Some(_), Err(failure)) => Some(failure.message),
+        (None, _) => None,
+    };
+    wrong.extend(asked);
+    Some(if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) })
 }
 
 /// What [`start`] has started.

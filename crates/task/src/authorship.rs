@@ -48,7 +48,7 @@ pub(super) async fn requester(run: &Run<'_>) -> Option<String> {
     match address {
         Ok(address) => address.map(|address| format!("{login} <{address}>")),
         Err(err) => {
-            run.environment.ui.say(&format!("`{login}` is not named as a co-author: {err}"));
+            run.environment.ui.warn(&format!("`{login}` is not named as a co-author: {err}"));
             None
         }
     }

@@ -29,7 +29,7 @@ pub(crate) async fn look(
     }
     let branch = workspace.base_branch.clone();
     let unseen = |failure: Failure| {
-        run.environment.ui.say(&format!("`{branch}` was not looked at again: {failure}"));
+        run.environment.ui.warn(&format!("`{branch}` was not looked at again: {failure}"));
     };
     let (now, tip) = match tip(run, origin.repository(), &branch).await {
         Ok(Some(found)) => found,

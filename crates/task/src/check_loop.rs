@@ -117,7 +117,7 @@ async fn check(
             Err(_) if run.is_interrupted() => return Ok(LoopCheck::Ended(StopKind::Cancelled)),
             // The change may be more than a sandbox takes, which is for the policy to say.
             Err(failure) => {
-                run.environment.ui.say(&format!("the change cannot be checked: {failure}"));
+                run.environment.ui.warn(&format!("the change cannot be checked: {failure}"));
                 return Ok(LoopCheck::Passed);
             }
             Ok(runs) => runs,

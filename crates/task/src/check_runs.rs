@@ -161,14 +161,18 @@ async fn in_sandboxes(
         let note = first.note.clone().unwrap_or_default();
         let command = text::line(&first.command);
         if lost_once.as_ref() == Some(&first.command) || left < verify::LEAST_TIME {
-            run.environment.ui.say(&format!("the sandbox of `{command}` is lost for good: {note}"));
+            run.environment
+                .ui
+                .warn(&format!("the sandbox of `{command}` is lost for good: {note}"));
             ran.push(first);
             if ran.len() == planned.len() {
                 return Ok(ran);
             }
         } else {
             let again = "it is run again in a fresh one";
-            run.environment.ui.say(&format!("the sandbox of `{command}` is lost: {note}; {again}"));
+            run.environment
+                .ui
+                .warn(&format!("the sandbox of `{command}` is lost: {note}; {again}"));
             lost_once = Some(first.command);
         }
     }
@@ -232,7 +236,7 @@ async fn repeat(
         Err(failure) if run.is_interrupted() => Err(failure),
         // What the first run says stands.
         Err(failure) => {
-            run.environment.ui.say(&format!("failing checks are not run once more: {failure}"));
+            run.environment.ui.warn(&format!("failing checks are not run once more: {failure}"));
             Ok(())
         }
     }

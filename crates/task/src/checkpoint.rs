@@ -146,7 +146,7 @@ impl Checkpoints {
             let difference = match self.difference(checkpoint).await {
                 Ok(difference) => difference,
                 Err(err) => {
-                    self.ui.say(&format!(
+                    self.ui.warn(&format!(
                         "the checkpoint {place} (line {seq} of the journal) cannot be read, and the one \
                          before is taken: {err}"
                     ));
@@ -244,7 +244,7 @@ impl Recorder for Checkpoints {
             Err(_) if last.is_stale => return Ok(()),
             Err(why) => {
                 last.is_stale = true;
-                self.ui.say(&format!("the workspace is not recorded for now: {why}"));
+                self.ui.warn(&format!("the workspace is not recorded for now: {why}"));
                 return self.journal.append(&Entry::Unrecorded { why }).map(drop);
             }
         };

@@ -66,7 +66,7 @@ pub(super) async fn of_checkpoint(phase: &Phase<'_>) -> Option<(Change, String)>
             Ok(change) => return Some((change, found.place())),
             Err(err) => {
                 let place = found.place();
-                run.environment.ui.say(&format!("the checkpoint {place} cannot be read: {err}"));
+                run.environment.ui.warn(&format!("the checkpoint {place} cannot be read: {err}"));
             }
         }
     }

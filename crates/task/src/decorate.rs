@@ -113,7 +113,7 @@ pub(super) async fn leave_edits(
     let ui = run.environment.ui;
     match beside_edits(forge.as_ref(), &repository.id, pull, edits).await {
         Ok(said) => said.iter().for_each(|said| ui.say(said)),
-        Err(err) => ui.say(&format!("the newest description could not be posted: {err}")),
+        Err(err) => ui.warn(&format!("the newest description could not be posted: {err}")),
     }
 }
 

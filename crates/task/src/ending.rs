@@ -193,7 +193,7 @@ pub(super) async fn stop(run: &Run<'_>, sandbox: Running) {
         None => "its engine did not answer in time".to_owned(),
     };
     let by_hand = by_hand.unwrap_or_default();
-    run.environment.ui.say(&format!(
+    run.environment.ui.warn(&format!(
         "the sandbox was not removed: {why}; the next run on this machine removes it{by_hand}"
     ));
 }

@@ -16,7 +16,7 @@ use fs_err as fs;
 pub(crate) use self::same_work::is_same_work;
 use self::same_work::{as_typed, key, named};
 use super::{checkpoint, lock};
-use crate::world::World;
+use crate::world::{RunBy, World};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::MOST_ATTEMPTS;
 use patchwright_journal::{self as journal, Entry, Journal, Line, Observer};
@@ -34,6 +34,9 @@ pub struct RunFolder {
     /// Held until the run ends; that of an attempt is the run's.
     _lock: Option<File>,
 }
+
+/// An empty file in the folder of a run that nobody has asked for by a command of its own: it is removed one day.
+pub const OF_FLEET: &str = ".fleet";
 
 /// Where the attempts of a run have their folders, by their numbers.
 const ATTEMPTS: &str = "attempts";
@@ -101,6 +104,9 @@ impl RunFolder {
             check_out(out)?;
         }
         create_private(&path)?;
+        if at.is_none() && world.run_by == RunBy::Fleet {
+            fs::write(path.join(OF_FLEET), "").map_err(|err| unwritable(&path, err))?;
+        }
         set_results_aside(&path)?;
         set_attempts_aside(&path)?;
         drop_checkpoints(&path)?;

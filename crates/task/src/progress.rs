@@ -175,7 +175,7 @@ impl Progress {
         if other.id != *id
             && let Err(err) = target.forge.delete_comment(repository, *id).await
         {
-            self.ui.say(&format!("the second progress comment could not be deleted: {err}"));
+            self.ui.warn(&format!("the second progress comment could not be deleted: {err}"));
         }
         Err(taken(target, other))
     }
@@ -258,7 +258,7 @@ impl Progress {
         let known = writer.await.ok().flatten();
         let state = self.state.lock().clone();
         if let Err(err) = target.write(known, &state).await {
-            self.ui.say(&format!("the progress comment could not be brought up to date: {err}"));
+            self.ui.warn(&format!("the progress comment could not be brought up to date: {err}"));
         }
     }
 }
@@ -353,6 +353,6 @@ async fn greet(target: &Target, trigger: Option<&Trigger>, ui: Ui) {
     }
     let Some(label) = trigger.and_then(|trigger| trigger.label.as_deref()) else { return };
     if let Err(err) = target.forge.remove_label(&target.repository.id, target.issue, label).await {
-        ui.say(&format!("the label `{label}` could not be removed: {err}"));
+        ui.warn(&format!("the label `{label}` could not be removed: {err}"));
     }
 }

@@ -210,7 +210,7 @@ async fn converse(
     let stopped = again_from_the_start(&mut agent, recording, running).await?;
     super::mcp::finish(services.servers.as_ref()).await;
     if let StopKind::Provider(err) = &stopped.reason {
-        ui.say(&format!("the recording ends here: {err}"));
+        ui.warn(&format!("the recording ends here: {err}"));
     }
     Ok(stopped)
 }

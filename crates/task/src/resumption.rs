@@ -125,7 +125,7 @@ impl<'a> RequestedWork<'a> {
             }
         };
         let Some(why) = why else { return Ok(None) };
-        ui.say(&format!("run {run} is not resumed: {why}; its files stay in {}", path.display()));
+        ui.warn(&format!("run {run} is not resumed: {why}; its files stay in {}", path.display()));
         let refusal = refusal.filter(|_| has_changed).map(|it| it.words);
         Ok(Some(AbandonedRun { run, refusal }))
     }
@@ -276,7 +276,7 @@ pub(super) fn keep_refusal(run: &Run<'_>, issue: &AdmittedIssue, words: &str) {
     let kept =
         serde_json::to_vec(&RefusedPush { words, issue: issue_digest(issue) }).unwrap_or_default();
     if let Err(failure) = run.folder.write(REFUSAL, &kept) {
-        run.environment.ui.say(&failure.to_string());
+        run.environment.ui.warn(&failure.to_string());
     }
 }
 

@@ -1,7 +1,8 @@
-//! What a fleet leaves on a disk stays bounded: folders of runs that ended long ago, their locks, and
+//! What a fleet leaves on a disk stays bounded: folders of its runs that ended long ago, locks, and
 //! clone mirrors that nobody uses.
 //!
-//! Called by long-lived and nightly processes; single commands leave everything as it is.
+//! Called by long-lived and nightly processes; single commands leave everything as it is. What the run of a single command
+//! (`exec`, `issue`, `review`) has left in the same state folder is never removed: it may be all that somebody has of it.
 
 use std::collections::HashSet;
 use std::fs::Metadata;
@@ -11,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use fs_err as fs;
 use tokio_util::sync::CancellationToken;
 
-use super::folder::settled;
+use super::folder::{OF_FLEET, settled};
 use super::learn::read;
 use super::lock;
 use patchwright_base::clock::Clock;
@@ -21,11 +22,11 @@ use patchwright_journal as journal;
 /// How long things are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct RetentionLimits {
-    /// Folders of runs that have ended, since then.
+    /// Folders of a fleet's runs that have ended, since then.
     pub ended: Duration,
-    /// Folders of runs that could still be resumed, and locks.
+    /// Folders of a fleet's runs that could still be resumed, and locks.
     pub unfinished: Duration,
-    /// Bytes of all run folders together; the oldest ended ones go first, but none of the last day.
+    /// Bytes of all these folders together; the oldest ended ones go first, but none of the last day.
     pub bytes: u64,
     pub mirrors: cache::CacheLimits,
 }
@@ -38,15 +39,29 @@ pub const KEPT: RetentionLimits = RetentionLimits {
     mirrors: cache::ROOM,
 };
 
+impl RetentionLimits {
+    /// These, where ended runs are to be kept at least so long.
+    #[must_use]
+    pub fn at_least(self, ended: Duration) -> RetentionLimits {
+        let ended = self.ended.max(ended);
+        RetentionLimits { ended, unfinished: self.unfinished.max(ended), ..self }
+    }
+}
+
 const DAY: Duration = Duration::from_hours(24);
 /// Between two rounds.
 const ROUND: Duration = Duration::from_hours(1);
 
 /// Goes round until the process ends.
-pub async fn keep_small(state: PathBuf, clock: Clock, ending: CancellationToken) {
+pub async fn keep_small(
+    state: PathBuf,
+    clock: Clock,
+    kept: RetentionLimits,
+    ending: CancellationToken,
+) {
     loop {
         let (state, now) = (state.clone(), SystemTime::from(clock.now()));
-        let round = tokio::task::spawn_blocking(move || sweep(&state, now, KEPT));
+        let round = tokio::task::spawn_blocking(move || sweep(&state, now, kept));
         match round.await {
             Ok(Ok(0)) | Err(_) => {}
             Ok(Ok(count)) => tracing::info!(count, "old runs and clones were removed"),
@@ -116,6 +131,9 @@ fn runs(state: &Path, now: SystemTime) -> std::io::Result<Vec<Folder>> {
     for path in names(&state.join("runs"))?.into_iter().filter(|path| is_folder(path)) {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         let is_unfinished = name.is_some_and(|name| unfinished.contains(&name));
+        if !path.join(OF_FLEET).exists() {
+            continue;
+        }
         // A folder without a journal was not begun properly; its own time counts.
         let journal = path.join(journal::FILE);
         let age = age(&journal, now).or_else(|| age(&path, now)).unwrap_or_default();
@@ -145,6 +163,9 @@ fn bytes(folder: &Path) -> u64 {
 fn sweep_small(state: &Path, now: SystemTime, kept: Duration) -> std::io::Result<()> {
     for folder in ["locks", "unfinished", read::FOLDER] {
         for path in names(&state.join(folder))? {
+            if folder == "unfinished" && leads_to_a_kept_run(state, &path) {
+                continue;
+            }
             // Most are young, and need not be opened.
             if age(&path, now).is_some_and(|age| age >= kept) {
                 lock::remove_unused(&path, |data| {
@@ -154,6 +175,13 @@ fn sweep_small(state: &Path, now: SystemTime, kept: Duration) -> std::io::Result
         }
     }
     Ok(())
+}
+
+/// Without its pointer, the run of a single command could not be resumed.
+fn leads_to_a_kept_run(state: &Path, pointer: &Path) -> bool {
+    let run = fs::read_to_string(pointer).unwrap_or_default();
+    let folder = state.join("runs").join(&run);
+    !run.is_empty() && is_folder(&folder) && !folder.join(OF_FLEET).exists()
 }
 
 fn age(path: &Path, now: SystemTime) -> Option<Duration> {

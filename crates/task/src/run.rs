@@ -200,7 +200,7 @@ impl<'a> Start<'a> {
         let replaced = out.and_then(|out| RunFolder::replaces(&task, out));
         let folder = RunFolder::begin(self.world, &task, out, self.abandoned.as_deref())?;
         if let Some(run) = replaced {
-            self.environment.ui.say(&format!(
+            self.environment.ui.warn(&format!(
                 "warning: `{}` held the run {run} of another task, which had not ended and cannot be resumed \
                  now; its files are set aside as `*.old.*`",
                 folder.path.display()

@@ -209,7 +209,7 @@ pub(super) fn known_pages(run: &Run<'_>, outcome: &Outcome, page: Option<&str>) 
 pub(super) fn write_last(run: &Run<'_>, name: &str, text: &str) {
     let text = run.world.redactor.redact(text);
     if let Err(failure) = run.folder.write(name, text.as_bytes()) {
-        run.environment.ui.say(&failure.to_string());
+        run.environment.ui.warn(&failure.to_string());
     }
 }
 

@@ -335,7 +335,7 @@ pub(super) async fn tell_doubt(run: &Run<'_>, repository: &Repository, head: Oid
     match signer.doubt(repository, head).await {
         Ok(None) => {}
         Ok(Some(Doubt::Said(words))) => run.environment.ui.say(&words),
-        Ok(Some(Doubt::Refused(failure))) => run.environment.ui.say(&failure.message),
+        Ok(Some(Doubt::Refused(failure))) => run.environment.ui.warn(&failure.message),
         Err(err) => {
             let words = format!("whether GitHub verifies commit {} is not known", head.short());
             run.environment.ui.say(&format!("{words}: {err}"));

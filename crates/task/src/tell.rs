@@ -50,10 +50,10 @@ fn say(ui: Ui, what: &AgentEvent<'_>, agent: Option<&str>) {
             ));
         }
         AgentEvent::Switched { from, to, why } => {
-            ui.say(&format!("{who}switching from `{from}` to `{to}`: {why}"));
+            ui.warn(&format!("{who}switching from `{from}` to `{to}`: {why}"));
         }
         AgentEvent::Model(ModelProgress::Retrying { attempt, wait, why }) => {
-            ui.say(&format!("{who}retry {attempt} in {:.1} s: {why}", wait.as_secs_f64()));
+            ui.warn(&format!("{who}retry {attempt} in {:.1} s: {why}", wait.as_secs_f64()));
         }
         AgentEvent::CallEnded { is_nested: true, .. }
         | AgentEvent::Asked { .. }

@@ -66,6 +66,17 @@ pub struct World {
     pub http: reqwest::Client,
     /// For repositories of `exec` that are on the forge's own host.
     git_token: Option<(Url, SecretString)>,
+    /// Whose run it is: who has the folder of it removed one day.
+    pub(crate) run_by: RunBy,
+}
+
+/// Who runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunBy {
+    /// Whoever has typed the command.
+    Command,
+    /// Campaigns and the server, whose runs nobody counts.
+    Fleet,
 }
 
 /// The models of a process, and where they are asked.
@@ -131,6 +142,7 @@ impl World {
             state,
             http,
             git_token: None,
+            run_by: RunBy::Fleet,
         })
     }
 
@@ -195,6 +207,7 @@ impl World {
             state,
             http,
             git_token: server.zip(env.github_token()),
+            run_by: RunBy::Command,
         })
     }
 
@@ -429,5 +442,24 @@ pub fn state_dir(common: &Common, env: &Env) -> Result<PathBuf> {
 fn url(name: &str, text: &str) -> Result<Url> {
     Url::parse(text).map_err(|err| {
         Failure::usage(format!("`{name}` is not a web address: {text}")).caused_by(err)
+    if let Some((part, err)) = closed_part(&state) {
+        let message = format!("`{}` in the state folder cannot be used", part.display());
+        return Err(Failure::machine(message).caused_by(err).hint(
+            "another user has made it, as with `sudo`: give it back with `chown -R`, or choose another folder with \
+             `--state-dir`",
+        ));
+    }
     })
 }
+/// What all runs share below the state folder.
+const PARTS: [&str; 6] = ["runs", "locks", "unfinished", "mirrors", "setup", "owners"];
+
+/// The first of the folders that all runs share which is there and that this user may not use. One look at the state folder
+/// itself does not tell: what a command has made that another user ran is that user's.
+pub fn closed_part(state: &Path) -> Option<(PathBuf, std::io::Error)> {
+    PARTS.into_iter().map(|part| state.join(part)).find_map(|part| {
+        let closed = ownership::closed(&part)?;
+        Some((part, closed))
+    })
+}
+

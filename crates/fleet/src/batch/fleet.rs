@@ -63,6 +63,8 @@ pub struct Fleet {
     pub outages: Arc<Outages>,
     /// How long jobs may go on once no new one is taken; none by default.
     pub drain_time: Duration,
+    /// How long the folders of ended runs are kept, where that is longer than by default.
+    pub retention: Duration,
     /// What of a campaign this process works on; everything by default.
     pub scope: Arc<Scope>,
 }
@@ -117,6 +119,7 @@ impl Fleet {
             sandbox: Arc::default(),
             drain: signals::watch(),
             drain_time: Duration::ZERO,
+            retention: Duration::ZERO,
             scope: Arc::default(),
         })
     }

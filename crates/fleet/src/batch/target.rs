@@ -382,7 +382,9 @@ pub async fn shared(fleet: &Fleet, config: &Config) -> Result<Shared> {
         let sandbox = world::sandbox(config, &fleet.env, &fleet.state, WARM).await?;
         sweep(sandbox.as_ref()).await;
         tokio::spawn(sweep_on(Arc::clone(&sandbox), fleet.drain.clone()));
-        tokio::spawn(retention::keep_small(fleet.state.clone(), fleet.clock, fleet.drain.clone()));
+        let kept = retention::KEPT.at_least(fleet.retention);
+        let (state, drain) = (fleet.state.clone(), fleet.drain.clone());
+        tokio::spawn(retention::keep_small(state, fleet.clock, kept, drain));
         Ok::<_, Failure>(sandbox)
     });
     Ok(Shared {

@@ -171,7 +171,7 @@ impl Tracker<'_> {
         // Anybody can be the author of text that we quote, so a tick counts only with a known
         // editor.
         let Ok(Some(editor)) = editor else {
-            self.fleet.ui.say(
+            self.fleet.ui.warn(
                 "boxes are ticked in the tracking issue, but GitHub does not say by whom; they are \
                  ignored",
             );
@@ -180,7 +180,7 @@ impl Tracker<'_> {
         // Fails closed: if the role cannot be read, the ticks are ignored.
         let role = self.forge.role(&self.repository, &editor).await.unwrap_or(Role::None);
         if role < Role::Write {
-            self.fleet.ui.say(&format!(
+            self.fleet.ui.warn(&format!(
                 "`{editor}`, who ticked boxes in the tracking issue, may not write to `{}`; they are \
                  ignored",
                 self.repository

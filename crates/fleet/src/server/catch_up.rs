@@ -39,7 +39,7 @@ pub(super) async fn run(shared: &ServerState) {
                     // The terminal gets each hook's failure once; the log gets all of them.
                     if silent.insert(source.to_string()) {
                         let text = format!("missed deliveries of {source}: {}", failure.message);
-                        shared.fleet.ui.say(&text);
+                        shared.fleet.ui.warn(&text);
                     }
                 }
             }

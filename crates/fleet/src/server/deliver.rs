@@ -138,7 +138,12 @@ pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
         "run"
     );
     let next = goes_on(&held, &became.end).map(|next| format!(" ({next})")).unwrap_or_default();
-    fleet.ui.say(&format!("{}: {text}{next}", name(&delivery)));
+    let said = format!("{}: {text}{next}", name(&delivery));
+    match (became.conclusion.ends_with("_error"), is_over(&held, &became.end)) {
+        (true, true) => fleet.ui.failure(&said),
+        (true, false) => fleet.ui.warn(&said),
+        (false, _) => fleet.ui.say(&said),
+    }
     // What was put back is counted when it has ended, as in the store.
     if is_over(&held, &became.end) {
         metrics::tally().ran(became.conclusion, took, became.cost_usd);

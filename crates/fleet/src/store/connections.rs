@@ -1,6 +1,8 @@
 //! A connection that is taken out for some statements, and a transaction: of a file from sqlx's pools, of a server from
 //! ours ([`super::pool`]).
 
+use std::path::{Path, PathBuf};
+
 use either::Either;
 use parking_lot::Mutex;
 use sqlx::pool::PoolConnection;
@@ -8,7 +10,7 @@ use sqlx::{Any, AnyPool, Transaction};
 
 use super::db::PATIENCE;
 use super::pool::{self, Server};
-use super::{Store, StoreError, StoreResult};
+use super::{Store, StoreError, StoreResult, fault};
 
 /// Where connections come from.
 pub(super) enum Pool {
@@ -26,6 +28,47 @@ pub(super) struct File {
     pub(super) readers: AnyPool,
     /// A pool of one connection.
     pub(super) writer: AnyPool,
+    pub(super) opened: OpenedFile,
+}
+
+/// The file that a path led to when it was opened.
+///
+/// A file that is removed or replaced while it is open takes whatever is written, and nobody ever finds it again: a
+/// delivery that is stored there would be acknowledged and lost. So it is looked at before each use.
+#[derive(Clone, Debug)]
+pub(super) struct OpenedFile {
+    path: PathBuf,
+    /// Device and inode.
+    id: (u64, u64),
+}
+
+impl OpenedFile {
+    pub(super) fn at(path: &Path) -> std::io::Result<OpenedFile> {
+        Ok(OpenedFile { path: path.to_owned(), id: OpenedFile::id(path)? })
+    }
+
+    fn id(path: &Path) -> std::io::Result<(u64, u64)> {
+        use std::os::unix::fs::MetadataExt;
+        let data = fs_err::metadata(path)?;
+        Ok((data.dev(), data.ino()))
+    }
+
+    /// # Errors
+    /// When its path leads to another one by now, or nowhere.
+    pub(super) fn is_there(&self) -> StoreResult<()> {
+        match OpenedFile::id(&self.path) {
+            Ok(id) if id == self.id => Ok(()),
+            found => Err(fault::not_ready(
+                format!(
+                    "the database `{}` was {} while it was open; nothing is stored any more",
+                    self.path.display(),
+                    if found.is_ok() { "replaced by another file" } else { "removed or moved" }
+                ),
+                "stop what uses it, put the file back (and the one beside it that ends in `-wal`, where there is one), and \
+                 start it again",
+            )),
+        }
+    }
 }
 
 /// The files that this process has opened, for [`close_files`].
@@ -43,7 +86,7 @@ pub async fn close_files() {
 
 impl File {
     /// Remembers it until it is closed.
-    pub(super) fn opened(self) -> File {
+    pub(super) fn remembered(self) -> File {
         let mut files = FILES.lock();
         files.retain(|file| !file.writer.is_closed());
         files.push(self.clone());
@@ -98,7 +141,10 @@ impl Store {
     /// A connection for statements that read, with whatever wait its server needs.
     pub(super) async fn connection(&self) -> StoreResult<Connection> {
         Ok(match &self.inner.pool {
-            Pool::File(file) => Either::Left(file.readers.acquire().await?),
+            Pool::File(file) => {
+                file.opened.is_there()?;
+                Either::Left(file.readers.acquire().await?)
+            }
             Pool::Server(server) => Either::Right(server.acquire().await?),
         })
     }
@@ -107,6 +153,7 @@ impl Store {
     pub(super) async fn writer(&self) -> StoreResult<Connection> {
         Ok(match &self.inner.pool {
             Pool::File(file) => {
+                file.opened.is_there()?;
                 let writer = file.writer.acquire().await;
                 Either::Left(writer.map_err(|err| self.no_writer(err))?)
             }

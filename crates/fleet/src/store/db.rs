@@ -137,6 +137,7 @@ impl Store {
             Pool::File(file) => {
                 // A plain BEGIN takes the write lock at the first write and can fail there, after reads that the write
                 // depends on.
+                file.opened.is_there()?;
                 let tx = file.writer.begin_with("BEGIN IMMEDIATE").await;
                 let mut tx = tx.map_err(|err| self.no_writer(err))?;
                 let now = dialect.read_clock(&mut tx).await?;

@@ -1,11 +1,12 @@
 //! What a database's error means to us, and what a person can do about it.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use sqlx::Error;
 
-use super::StoreError;
+use super::{StoreError, StoreResult};
 use patchwright_base::error::Failure;
 
 impl From<Error> for StoreError {
@@ -27,6 +28,10 @@ impl From<Error> for StoreError {
             | Error::Protocol(_)
             | Error::PoolClosed
             | Error::WorkerCrashed => StoreError::Unavailable(err.to_string()),
+            // A parameter of the address that has an impossible value.
+            Error::Configuration(why) => {
+                StoreError::Address(format!("the address of the database: {why}"))
+            }
             _ => StoreError::Other(err.to_string()),
         }
     }
@@ -37,15 +42,59 @@ fn sqlite(code: u32, message: &str) -> StoreError {
     let message = message.to_owned();
     match code & 0xff {
         5 | 6 => StoreError::Locked(message),
-        8 => StoreError::Unusable(format!("the database can only be read: {message}")),
+        8 => not_ready(format!("the database can only be read: {message}"), MAY_WRITE),
         10 | 14 if let Some(files) = without_space() => StoreError::Full(files),
         10 => StoreError::Unusable(format!("the disk failed under the database: {message}")),
         11 => StoreError::Unusable(format!("the database is damaged: {message}")),
         13 => StoreError::Full(without_space().unwrap_or_else(|| quoted(&FILES.lock()))),
-        14 => StoreError::Unusable(format!("cannot open the database: {message}")),
+        14 => not_ready(format!("cannot open the database: {message}"), MAY_WRITE),
         26 => StoreError::Unusable(format!("this is no SQLite database: {message}")),
         _ => StoreError::Other(format!("{message} (SQLite code {code})")),
     }
+}
+
+/// What SQLite needs to have: it makes files of its own beside the database.
+const MAY_WRITE: &str = "the user who runs this has to be able to read and write the file, those beside it whose names begin \
+                         like its own, and their folder (`chown`, `chmod`); or name another database in `DATABASE_URL`";
+
+/// What has to be done first, of a database with which nothing is wrong.
+pub(super) fn not_ready(message: String, hint: impl Into<String>) -> StoreError {
+    StoreError::NotReady { message, hint: hint.into() }
+}
+
+/// Why a file, or the folder that it is to be in, cannot be opened.
+pub(super) fn cannot_open(path: &Path, err: &io::Error) -> StoreError {
+    let message = format!("cannot open it: {err}");
+    match err.kind() {
+        io::ErrorKind::NotFound => {
+            let folder = path.parent().unwrap_or(path).display();
+            not_ready(
+                message,
+                format!(
+                    "make the folder `{folder}` first, or name another database in `DATABASE_URL`"
+                ),
+            )
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            not_ready(message, MAY_WRITE)
+        }
+        _ => StoreError::Unusable(message),
+    }
+}
+
+/// Whether this user may use a file of SQLite, which says of every trouble that it cannot open it. The file is not opened
+/// for that: closing it would take away the locks of other connections of this process (<https://www.sqlite.org/howtocorrupt.html>).
+pub(super) fn check_access(path: &Path) -> StoreResult<()> {
+    use rustix::fs::Access;
+    let denied = |err: rustix::io::Errno| {
+        let owner = std::os::unix::fs::MetadataExt::uid;
+        let of = path.metadata().map_or_else(
+            |_| String::new(),
+            |data| format!("; it belongs to the user {}", owner(&data)),
+        );
+        not_ready(format!("cannot open it: {}{of}", io::Error::from(err)), MAY_WRITE)
+    };
+    rustix::fs::access(path, Access::READ_OK | Access::WRITE_OK).map_err(denied)
 }
 
 /// The SQLite files that this process has opened. An error of SQLite does not say which file it is about, and
@@ -91,7 +140,16 @@ fn postgres(code: &str, message: &str) -> StoreError {
         )),
         // Connection, not admitted, no more connections, stopped by the operator, another transaction.
         "08" | "28" | "53" | "57" | "40" => StoreError::Unavailable(message.to_owned()),
-        "3D" | "3F" | "42" | "25" => {
+        "3D" => not_ready(
+            format!("PostgreSQL says: {message} (code {code})"),
+            "create it first (`createdb NAME`, as a user who may), or name another database in `DATABASE_URL`",
+        ),
+        _ if code == "42501" => not_ready(
+            format!("PostgreSQL says: {message} (code {code})"),
+            "give the user in `DATABASE_URL` the right to make and change tables there (`GRANT`, or make it the owner), or \
+             name another user",
+        ),
+        "3F" | "42" | "25" => {
             StoreError::Unusable(format!("PostgreSQL says: {message} (code {code})"))
         }
         "55" => StoreError::Locked(message.to_owned()),
@@ -121,6 +179,7 @@ impl From<StoreError> for Failure {
             StoreError::Unusable(_) => Failure::machine(message).hint(
                 "nothing was changed; restore it from a copy, or name another database in `DATABASE_URL`",
             ),
+            StoreError::NotReady { hint, .. } => Failure::machine(message).hint(hint),
             StoreError::Full(_) => Failure::machine(message).hint(
                 "make room on that disk and run the same command again: it continues from what was stored",
             ),

@@ -10,7 +10,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Connection};
 
 use super::db::{Dialect, ExclusiveLock, PATIENCE, get};
 use super::open::{DatabaseAddress, check_pages, file_url, named, size_of};
-use super::{Store, StoreError, StoreResult};
+use super::{Store, StoreError, StoreResult, fault};
 use patchwright_types::campaign::Millis;
 
 /// Each brings the schema from its index to the next version. Never changed once released.
@@ -49,7 +49,8 @@ pub async fn look(url: &str) -> StoreResult<Option<i64>> {
         DatabaseAddress::File(path) => {
             let size = size_of(path).map_err(|err| named(err, &place.name()))?;
             let path = fs_err::canonicalize(path)
-                .map_err(|err| StoreError::Unusable(format!("cannot open it: {err}")))?;
+                .map_err(|err| named(fault::cannot_open(path, &err), &place.name()))?;
+            fault::check_access(&path).map_err(|err| named(err, &place.name()))?;
             (format!("{}?mode=ro", file_url(&path)), Dialect::Sqlite, Some(size))
         }
         DatabaseAddress::Server(url) => (url.to_string(), Dialect::Postgres, None),

@@ -26,6 +26,7 @@ mod notifications;
 mod open;
 mod outages;
 mod pace;
+mod parameters;
 mod pool;
 mod prune;
 mod queue;
@@ -85,9 +86,12 @@ pub enum StoreError {
     /// Made by a newer Patchwright.
     #[error("{0}")]
     Newer(String),
-    /// Damaged, read-only, or of something else.
+    /// Damaged, or of something else.
     #[error("{0}")]
     Unusable(String),
+    /// It is not there, or not for this user: what it says has to be done first. Nothing is wrong with what is stored.
+    #[error("{message}")]
+    NotReady { message: String, hint: String },
     /// The disk of a file is full, as far as is known of these.
     #[error("the disk is full: nothing more can be stored in {0}")]
     Full(String),

@@ -10,12 +10,12 @@ use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyConnection, Connection};
 use url::Url;
 
-use super::connections::{File, Pool};
+use super::connections::{File, OpenedFile, Pool};
 use super::db::{Dialect, PATIENCE};
 use super::migrate::{Migration, version};
 use super::notifications::Notifications;
 use super::pool::Server;
-use super::{Inner, Store, StoreError, StoreResult, fault};
+use super::{Inner, Store, StoreError, StoreResult, fault, parameters};
 
 /// An SQLite file that is checked page by page at every opening; of a larger one only what is read.
 const CHECKED: u64 = 64 << 20;
@@ -31,7 +31,8 @@ impl DatabaseAddress {
     pub(super) fn parse(url: &str) -> StoreResult<DatabaseAddress> {
         if let Some(rest) = url.strip_prefix("sqlite:") {
             let rest = rest.strip_prefix("//").unwrap_or(rest);
-            let path = rest.split('?').next().unwrap_or_default();
+            let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+            parameters::check_file(parameters)?;
             let path = decode(path);
             if path.is_empty() || path == ":memory:" {
                 return Err(StoreError::Address(
@@ -49,12 +50,14 @@ impl DatabaseAddress {
         }
         let parsed = Url::parse(url).ok();
         let parsed = parsed.filter(|url| matches!(url.scheme(), "postgres" | "postgresql"));
-        parsed.map(|url| DatabaseAddress::Server(Box::new(url))).ok_or_else(|| {
+        let url = parsed.ok_or_else(|| {
             StoreError::Address(
                 "a database address is `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/NAME`"
                     .to_owned(),
             )
-        })
+        })?;
+        parameters::check_server(url.query().unwrap_or_default())?;
+        Ok(DatabaseAddress::Server(Box::new(url)))
     }
 
     /// For people: without password and parameters.
@@ -189,30 +192,35 @@ pub(super) fn named(err: StoreError, name: &str) -> StoreError {
         StoreError::Unavailable(text) => StoreError::Unavailable(format!("`{name}`: {text}")),
         StoreError::Other(text) => StoreError::Other(format!("`{name}`: {text}")),
         StoreError::Newer(text) => StoreError::Newer(format!("`{name}`: {text}")),
+        StoreError::NotReady { message, hint } => {
+            StoreError::NotReady { message: format!("`{name}`: {message}"), hint }
+        }
         other => other,
     }
 }
 
 async fn file(path: &Path) -> StoreResult<File> {
-    let unusable = |err: std::io::Error| StoreError::Unusable(format!("cannot open it: {err}"));
+    let unusable = |err: std::io::Error| fault::cannot_open(path, &err);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = fs_err::canonicalize(folder.unwrap_or(Path::new("."))).map_err(unusable)?;
     let name = path.file_name().ok_or_else(|| {
         StoreError::Unusable("an SQLite address needs the name of a file".to_owned())
     })?;
-    let path = folder.join(name);
+    let file = folder.join(name);
     let mut options = fs_err::OpenOptions::new();
     // Created here and not by SQLite, which would make it readable for everybody.
     options.write(true).create_new(true);
     fs_err::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    match options.open(&path) {
+    match options.open(&file) {
         Ok(_) => {}
         Err(err) if err.kind() == std::io::ErrorKind::AlreadyExists => {}
         Err(err) => return Err(unusable(err)),
     }
-    fault::opened(&path);
-    let size = size_of(&path)?;
-    let text = path.to_str().ok_or_else(|| {
+    fault::opened(&file);
+    let size = size_of(&file)?;
+    fault::check_access(&file)?;
+    let opened = OpenedFile::at(&file).map_err(unusable)?;
+    let text = file.to_str().ok_or_else(|| {
         StoreError::Unusable("the path of an SQLite file has to be UTF-8".to_owned())
     })?;
     let address = format!("sqlite://{}?mode=rw", encode(text));
@@ -220,7 +228,7 @@ async fn file(path: &Path) -> StoreResult<File> {
     // cause.
     let mut probe = AnyConnection::connect(&address).await?;
     let file = match check(&mut probe, size).await {
-        Ok(()) => pools(&address).await,
+        Ok(()) => pools(&address, opened).await,
         Err(err) => Err(err),
     };
     probe.close().await?;
@@ -247,15 +255,14 @@ pub(super) async fn check_pages(file: &mut AnyConnection, size: u64) -> StoreRes
 
 /// The size of a database's file. SQLite says of a folder that the disk failed.
 pub(super) fn size_of(path: &Path) -> StoreResult<u64> {
-    let found = fs_err::metadata(path)
-        .map_err(|err| StoreError::Unusable(format!("cannot open it: {err}")))?;
+    let found = fs_err::metadata(path).map_err(|err| fault::cannot_open(path, &err))?;
     if found.is_file() {
         return Ok(found.len());
     }
     Err(StoreError::Unusable("this is a folder or device, and no file".to_owned()))
 }
 
-async fn pools(address: &str) -> StoreResult<File> {
+async fn pools(address: &str, opened: OpenedFile) -> StoreResult<File> {
     // A file does not go away as a server does.
     let options = AnyPoolOptions::new().test_before_acquire(false);
     let options = options.after_connect(|connection, _| Box::pin(set_up(connection)));
@@ -277,7 +284,7 @@ async fn pools(address: &str) -> StoreResult<File> {
     let writer = options.max_connections(1).acquire_timeout(PATIENCE);
     // A wait for one's turn is nothing to warn of.
     let writer = writer.acquire_slow_threshold(PATIENCE).connect(address).await?;
-    Ok(File { readers: readers.connect_lazy(address)?, writer }.opened())
+    Ok(File { readers: readers.connect_lazy(address)?, writer, opened }.remembered())
 }
 
 /// Every connection to a file: how long it waits, and that what was committed stays.

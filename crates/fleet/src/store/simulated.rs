@@ -11,11 +11,11 @@ use std::sync::Arc;
 use sqlx::AssertSqlSafe;
 use sqlx::any::AnyPoolOptions;
 
-use super::connections::{File, Pool};
+use super::connections::{File, OpenedFile, Pool};
 use super::db::{Dialect, get};
 use super::notifications::Notifications;
 use super::open::encode;
-use super::{Inner, Store, StoreError, StoreResult};
+use super::{Inner, Store, StoreError, StoreResult, fault};
 use patchwright_types::campaign::Millis;
 
 /// Every connection to it.
@@ -59,7 +59,8 @@ impl Store {
         });
         let address = format!("sqlite://{}?mode=rwc", encode(text));
         let writer = options.clone().connect(&address).await?;
-        let file = File { readers: options.connect(&address).await?, writer };
+        let opened = OpenedFile::at(path).map_err(|err| fault::cannot_open(path, &err))?;
+        let file = File { readers: options.connect(&address).await?, writer, opened };
         let store = |dialect| {
             let (pool, name, notifications) =
                 (Pool::File(file.clone()), name.clone(), Notifications::new(None));

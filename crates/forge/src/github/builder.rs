@@ -6,15 +6,17 @@ use super::http::{Api, Call, segment};
 use super::installations::App;
 use super::limits::Limiter;
 use super::token::{Scope, Token, TokenRepository};
-use super::{AppKey, Gate, GitHubForge, GitHubOptions, route, wire};
-use crate::{ForgeError, Repository, RepositoryId};
+use super::{AppKey, Gate, GitHubForge, GitHubOptions, layers, route, wire};
+use crate::{Credential, ForgeError, Repository, RepositoryId};
 
 impl GitHubForge {
     /// Does not ask GitHub anything yet.
     ///
     /// # Errors
-    /// When an address is not `http` or `https`, or has credentials in it.
+    /// When an address is not `http` or `https`, or has credentials in it, or when the token is none that can be sent.
     pub fn new(options: GitHubOptions) -> Result<GitHubForge, ForgeError> {
+        // Known before anything is begun, and not at each request.
+        layers::bearer(&options.token, Credential::Token)?;
         let token = Token::Fixed(options.token.clone());
         GitHubForge::with_token(options, token)
     }
@@ -23,7 +25,7 @@ impl GitHubForge {
     /// needed. The token of the options is not used.
     ///
     /// # Errors
-    /// As [`GitHubForge::new`].
+    /// When an address is not `http` or `https`, or has credentials in it.
     pub fn of_app(options: GitHubOptions, key: AppKey) -> Result<GitHubForge, ForgeError> {
         let itself = Api::new(
             options.http.clone(),

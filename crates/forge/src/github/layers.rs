@@ -24,7 +24,7 @@ use super::connection::{Addresses, BufferedResponse, Connection, Request, Tail, 
 use super::gate::Gate;
 use super::limits::{self, LIMIT_WAITS, Limit, LimitedAccount, Limiter};
 use super::token::{Scope, Token};
-use crate::ForgeError;
+use crate::{Credential, ForgeError};
 use patchwright_base::error;
 
 /// Attempts at a read, or at a write that may be repeated.
@@ -420,7 +420,7 @@ impl Middleware for Authentication {
         let scope = self.0.of(&request)?;
         let tokens = &self.0.token;
         let token = tokens.for_scope(&scope).await.map_err(TransportError::NotSent)?;
-        authorize(&mut request, &token)?;
+        authorize(&mut request, &token, tokens.credential())?;
         let answer = below.clone().oneshot(request.clone()).await?;
         let renew = answer.status() == StatusCode::UNAUTHORIZED
             && tokens.refused(&token, Some(answer.headers()));
@@ -428,20 +428,39 @@ impl Middleware for Authentication {
             return Ok(answer);
         }
         let token = tokens.for_scope(&scope).await.map_err(TransportError::NotSent)?;
-        authorize(&mut request, &token)?;
+        authorize(&mut request, &token, tokens.credential())?;
         below.oneshot(request).await
     }
 }
 
-fn authorize(request: &mut Request, token: &SecretString) -> Result<(), String> {
-    let token = token.expose_secret();
-    if !token.is_empty() {
-        let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
-            .map_err(|_| "the token has characters that no token has".to_owned())?;
-        value.set_sensitive(true);
+fn authorize(
+    request: &mut Request,
+    token: &SecretString,
+    credential: Credential,
+) -> Result<(), TransportError> {
+    if !token.expose_secret().is_empty() {
+        // No outage, although nothing was sent: it will not do later either.
+        let value = bearer(token, credential).map_err(TransportError::NotSent)?;
         request.headers_mut().insert(AUTHORIZATION, value);
     }
     Ok(())
+}
+
+/// What a request says about who sends it.
+///
+/// # Errors
+/// When the token has what no header can carry, such as a line break.
+pub(super) fn bearer(
+    token: &SecretString,
+    credential: Credential,
+) -> Result<HeaderValue, ForgeError> {
+    let value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()));
+    let mut value = value.map_err(|_| ForgeError::Authentication {
+        credential,
+        message: "it has a line break, or another character that no token has".to_owned(),
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 fn still_limited() -> ForgeError {

@@ -171,11 +171,18 @@ pub(super) async fn try_start(guest: &Path) -> Result<(), SandboxError> {
         }
     }
     tried.map_err(|err| {
-        let hint = if Errno::from_io_error(&err) == Some(Errno::ACCESS) {
-            "its disk is mounted `noexec`, or the machine's rules forbid it (SELinux, AppArmor, fapolicyd); choose a \
-             state folder elsewhere with `--state-dir`"
-        } else {
-            "this build of Patchwright does not run on this machine; take the one for its processor"
+        let hint = match Errno::from_io_error(&err) {
+            Some(Errno::ACCESS) => {
+                "its disk is mounted `noexec`, or the machine's rules forbid it (SELinux, AppArmor, fapolicyd); choose \
+                 a state folder elsewhere with `--state-dir`"
+            }
+            Some(Errno::AGAIN | Errno::NOMEM) => {
+                "raise the limit for processes and threads of this user or container (`ulimit -u`, `TasksMax`, \
+                 `--pids-limit`), or the one for its memory"
+            }
+            _ => {
+                "this build of Patchwright does not run on this machine; take the one for its processor"
+            }
         };
         let path = guest.display().to_string();
         SandboxError::GuestFile { path, trouble: format!("does not start: {err}"), hint }

@@ -232,7 +232,7 @@ impl<'a> AttemptRunner<'a> {
     fn used(&self, number: u32) -> Spending {
         let folder = attempt_folder(&self.run.folder.path, number);
         used(&folder).unwrap_or_else(|failure| {
-            self.run.environment.ui.say(&format!("attempt {number} is not counted: {failure}"));
+            self.run.environment.ui.warn(&format!("attempt {number} is not counted: {failure}"));
             Spending::default()
         })
     }

@@ -116,7 +116,7 @@ async fn work(
                 used_up.map_or_else(|| forks.budget.decide(0.0, run.remaining()), Decision::Stop);
             if let Decision::Stop(which) = decision {
                 let why = StopKind::Budget(which).sentence();
-                run.environment.ui.say(&format!("attempt {number} is not started: {why}"));
+                run.environment.ui.warn(&format!("attempt {number} is not started: {why}"));
                 all.insert(number, forks.not_started(number, Some(why)));
                 continue;
             }

@@ -48,7 +48,7 @@ impl EmptyResult {
             .map_err(anyhow::Error::from)
             .and_then(|text| Ok(folder::write_privately(&file(run), &text)?));
         if let Err(err) = written {
-            run.environment.ui.say(&format!(
+            run.environment.ui.warn(&format!(
                 "what was read is not remembered, and is read again by the next run: {err}"
             ));
         }

@@ -24,7 +24,7 @@ pub(super) async fn greet(run: &Run<'_>, admitted: &AdmittedCommand) {
 pub(super) async fn react(run: &Run<'_>, admitted: &AdmittedCommand, content: &str) {
     let (Some(place), Ok(forge)) = (admitted.request.place, run.world.forge()) else { return };
     if let Err(err) = forge.react_to(&admitted.repository.id, place, content).await {
-        run.environment.ui.say(&format!("no reaction: {err}"));
+        run.environment.ui.warn(&format!("no reaction: {err}"));
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) async fn post(
             run.folder.did(EFFECT, marker, detail)
         }
         Err(ForgeError::State { message, .. }) => {
-            run.environment.ui.say(&format!("no answer was posted: {message}"));
+            run.environment.ui.warn(&format!("no answer was posted: {message}"));
             Ok(())
         }
         Err(err) => Err(Failure::from(err).hint(run.files_hint())),

@@ -151,7 +151,7 @@ async fn give_up(
         && let Err(err) =
             run.world.forge()?.set_draft(&admitted.repository.id, pull.number, true).await
     {
-        run.environment.ui.say(&format!("the pull request could not be made a draft: {err}"));
+        run.environment.ui.warn(&format!("the pull request could not be made a draft: {err}"));
     }
     let body = words::ci_given_up(&names, rounds, &run.config.respond.mention);
     Ok(CommandReply::with_body(Conclusion::Partial, body))
@@ -165,7 +165,7 @@ async fn logs(run: &Run<'_>, admitted: &AdmittedCommand, failing: &[CheckRun]) -
         let text = match forge.check_log(&admitted.repository.id, check, MAX_LOG).await {
             Ok(text) => text.unwrap_or_default(),
             Err(err) => {
-                run.environment.ui.say(&format!("no log of `{}`: {err}", check.name));
+                run.environment.ui.warn(&format!("no log of `{}`: {err}", check.name));
                 String::new()
             }
         };

@@ -187,7 +187,7 @@ async fn explain(run: &Run<'_>, admitted: &AdmittedCommand, failure: &Failure) {
     let marker = if is_final { admitted.marker(run) } else { admitted.trouble_marker() };
     let posting = answer::post(run, admitted, &marker, &body);
     if let Err(err) = run.unless_interrupted(posting).await {
-        run.environment.ui.say(&format!("no answer was posted: {}", err.message));
+        run.environment.ui.warn(&format!("no answer was posted: {}", err.message));
     }
     if is_final {
         run.folder.finish();

@@ -74,7 +74,7 @@ impl HandOver {
 /// Says what was found where people without a review see it: as annotations of the workflow run.
 pub(super) fn annotate(work: &Work<'_>, why: &str) {
     let ui = work.outbox.ui;
-    ui.say(&format!("the review could not be posted: {why}"));
+    ui.warn(&format!("the review could not be posted: {why}"));
     if let Some(folder) = work.outbox.folder {
         ui.say(&format!(
             "it is in `{}`; a workflow that may write posts it with `patchwright review --post-from`",

@@ -179,11 +179,11 @@ pub(super) async fn take_back(work: &Work<'_>, posted: &PostedReview) -> Result<
     match dismissed {
         Ok(true) => outbox.did("dismiss", &last.id),
         Ok(false) => {
-            outbox.ui.say("our request for changes could not be taken back; dismiss it by hand");
+            outbox.ui.warn("our request for changes could not be taken back; dismiss it by hand");
             Ok(())
         }
         Err(err) => {
-            outbox.ui.say(&format!("our request for changes could not be taken back: {err}"));
+            outbox.ui.warn(&format!("our request for changes could not be taken back: {err}"));
             Ok(())
         }
     }

@@ -98,7 +98,7 @@ pub(super) async fn publish(
     let newest = match EarlierReviews::load(run, admitted).await {
         Ok(newest) => newest,
         Err(failure) => {
-            outbox.ui.say(&format!("the threads could not be read again: {}", failure.message));
+            outbox.ui.warn(&format!("the threads could not be read again: {}", failure.message));
             earlier.clone()
         }
     };
@@ -120,7 +120,7 @@ pub(super) async fn publish(
         match moved::again(run, admitted, &pull, reviewed).await {
             Ok(moved) => Some(moved),
             Err(failure) => {
-                outbox.ui.say(&format!("nothing can be placed anew: {}", failure.message));
+                outbox.ui.warn(&format!("nothing can be placed anew: {}", failure.message));
                 None
             }
         }

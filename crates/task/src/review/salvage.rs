@@ -28,7 +28,7 @@ pub fn write_report(
     let pages = salvage::known_pages(run, outcome, url);
     salvage::write_page(run, outcome, "", Some(reviewed), &pages);
     if let Err(failure) = run.folder.write("result.json", result.as_bytes()) {
-        run.environment.ui.say(&failure.to_string());
+        run.environment.ui.warn(&failure.to_string());
     }
 }
 

@@ -85,7 +85,7 @@ pub(super) async fn write(work: &Work<'_>, posted: &PostedReview) -> Result<Stic
             Ok(StickyOutcome::Without)
         }
         Err(err) => {
-            outbox.ui.say(&format!("the sticky comment was not brought up to date: {err}"));
+            outbox.ui.warn(&format!("the sticky comment was not brought up to date: {err}"));
             Ok(StickyOutcome::Failed(err.to_string()))
         }
     }
@@ -123,7 +123,7 @@ async fn tidy(work: &Work<'_>, kept: u64) -> Result<()> {
     outbox.intends("tidy", &doubles)?;
     for double in &doubles {
         if let Err(err) = outbox.forge.delete_comment(outbox.repository, *double).await {
-            outbox.ui.say(&format!("a second comment of ours could not be deleted: {err}"));
+            outbox.ui.warn(&format!("a second comment of ours could not be deleted: {err}"));
         }
     }
     outbox.did("tidy", &doubles)

@@ -31,7 +31,7 @@ pub(super) async fn resolve(work: &Work<'_>) -> Result<usize> {
                 break;
             }
             Err(err) => {
-                outbox.ui.say(&format!("a thread of ours could not be resolved: {err}"));
+                outbox.ui.warn(&format!("a thread of ours could not be resolved: {err}"));
                 break;
             }
         }

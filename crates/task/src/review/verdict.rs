@@ -96,7 +96,7 @@ pub(super) async fn put(
             Ok(Ok(url))
         }
         Err(err) => {
-            outbox.ui.say(&format!("the check could not be written: {err}"));
+            outbox.ui.warn(&format!("the check could not be written: {err}"));
             Ok(Err(match err.outage() {
                 Some(_) => Unwritten::Failed(err.to_string()),
                 None => Unwritten::Refused,

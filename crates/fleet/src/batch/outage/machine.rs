@@ -10,6 +10,7 @@ use super::Outages;
 use crate::batch::lease::HeldJob;
 use crate::store::StoreResult;
 use patchwright_sandbox::EngineTrouble;
+use patchwright_task::world;
 use patchwright_types::campaign::Millis;
 
 /// Between two looks: each writes a small file.
@@ -83,8 +84,11 @@ fn trouble(state: &Path) -> Option<String> {
         let megabytes = free >> 20;
         return Some(format!("the disk of `{name}` has only {megabytes} MB left"));
     }
-    let err = write_probe(state).err()?;
-    Some(format!("the state folder `{name}` takes no files: {err}"))
+    if let Err(err) = write_probe(state) {
+        return Some(format!("the state folder `{name}` takes no files: {err}"));
+    }
+    let (part, err) = world::closed_part(state)?;
+    Some(format!("`{}` in the state folder cannot be used: {err}", part.display()))
 }
 
 /// Under a name of its own: other workers look at the same time, also those of another container's process with the
@@ -112,6 +116,10 @@ mod tests {
         let said = trouble(&file.join("state")).unwrap();
         assert!(said.contains("takes no files"), "{said}");
         assert!(trouble(std::path::Path::new("/proc/none")).is_some());
+        // As a folder of another user is, but also for root.
+        fs_err::write(state.join("locks"), "").unwrap();
+        let said = trouble(&state).unwrap();
+        assert!(said.contains("/state/locks` in the state folder cannot be used"), "{said}");
     }
 
     #[test]

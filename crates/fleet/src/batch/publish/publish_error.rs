@@ -199,7 +199,7 @@ pub(super) async fn end(
         }
         PublishDecision::Retry(class) | PublishDecision::Final(class) => class,
     };
-    fleet.ui.say(&format!("{}: not published: {why}", target.repository));
+    fleet.ui.warn(&format!("{}: not published: {why}", target.repository));
     let end = TargetEnd {
         state: TargetState::Failed,
         class: Some(class),
