@@ -13,7 +13,7 @@ use patchwright::cli::{self, Cli};
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind};
 use patchwright_base::ui::{self, Ui};
-use patchwright_base::{printing, redact, telemetry};
+use patchwright_base::{printing, redact, roots, telemetry};
 use patchwright_config::flags::Common;
 use patchwright_config::renamed_settings::{self, RenamedSetting};
 use patchwright_fleet::store;
@@ -130,10 +130,14 @@ fn parse(
     })
 }
 
-/// What is to be said about former names of settings.
+/// What is to be said about former names of settings, and about variables that help nobody.
 fn warnings(cli: &Cli, env: &Env, former: &[RenamedSetting]) -> Vec<String> {
     let words = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
     let mut warnings = renamed_settings::warnings(words, former, &|name| env.var(name).is_some());
     warnings.extend(cli.command.common().map(Common::warnings).unwrap_or_default());
+    if cli.command.works() {
+        let trouble = roots::trouble(env);
+        warnings.extend(trouble.map(|trouble| format!("{trouble}; correct the variable, or unset it")));
+    }
     warnings
 }

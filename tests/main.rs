@@ -108,6 +108,7 @@ mod policy; // what may leave the building
 mod profiles; // every tool of every profile through the dispatch: names, arguments, results, hostile paths
 mod prompts; // texts for models: every template renders, the first request is small
 mod providers; // models over HTTP: the fault table, and whole conversations
+mod proxies; // the way to services as the environment names it: proxies, certificates
 mod pull_events; // events of pull requests, comments and checks, and what is decided
 mod real_project; // Python-Markdown, fixed end to end; its own tests prove it
 mod references;

@@ -33,6 +33,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let config = args.common.resolve()?;
     let ui = Ui { json: args.common.json, ..ui };
     let mut findings = doctor::machine::check(&config, &args.common, env).await;
+    findings.extend(doctor::network::check(env));
     findings.extend(doctor::forge::check(args.repository.as_ref(), env).await);
     for path in &args.workflow {
         let text = patchwright_config::file::read_file(path, "workflow")?;

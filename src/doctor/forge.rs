@@ -57,7 +57,12 @@ pub async fn check(repository: Option<&RepositoryId>, env: &Env) -> Vec<Finding>
 /// GitHub as runs would reach it: with the token, else as the App.
 fn connect(env: &Env) -> Result<GitHubForge, Finding> {
     let parse = |url: &str| url::Url::parse(url).ok();
-    let (Some(api_url), Some(graphql_url), Some(server_url), Ok(http)) = (
+    let broken = |what: &str, failure: Failure| {
+        let hint = failure.hints.first().map(ToString::to_string).unwrap_or_default();
+        Finding::broken(what, failure.message, hint)
+    };
+    let http = http::client().map_err(|failure| broken("github", failure))?;
+    let (Some(api_url), Some(graphql_url), Some(server_url)) = (
         parse(&env.github_api_url()),
 /// What to do depends on what is wrong: another token mends no certificate, and no server that is away.
 fn unanswered(what: &str, err: ForgeError, credential: &str) -> Finding {
@@ -76,17 +81,12 @@ fn unanswered(what: &str, err: ForgeError, credential: &str) -> Finding {
 
         parse(&env.github_graphql_url()),
         parse(&env.github_server_url()),
-        http::client(),
     ) else {
         return Err(Finding::broken(
             "github",
             "`GITHUB_API_URL`, `GITHUB_GRAPHQL_URL` or `GITHUB_SERVER_URL` is not a web address",
             "correct or unset them",
         ));
-    };
-    let broken = |what: &str, failure: Failure| {
-        let hint = failure.hints.first().map(ToString::to_string).unwrap_or_default();
-        Finding::broken(what, failure.message, hint)
     };
     let seal = Seal::of(env, None).map_err(|failure| broken("state key", failure))?;
     let (pace, token) = (Pace::default(), env.github_token());

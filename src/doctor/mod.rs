@@ -9,6 +9,7 @@ mod database;
 pub mod forge;
 pub mod machine;
 mod model;
+pub mod network;
 mod pods;
 pub mod sandboxes;
 mod untrusted;

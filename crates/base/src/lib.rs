@@ -12,6 +12,7 @@ pub mod invisible;
 pub mod ownership;
 pub mod printing;
 pub mod process;
+pub mod proxies;
 pub mod redact;
 pub mod roots;
 pub mod telemetry;

@@ -3,8 +3,11 @@
 //! certificates.
 
 use std::error::Error;
+use std::path::Path;
 
 use reqwest::{Certificate, Client, ClientBuilder};
+
+use crate::env::Env;
 
 /// Where distributions keep the system's roots in one file.
 const BUNDLES: &[&str] = &[
@@ -39,6 +42,24 @@ fn system_bundle() -> Option<Vec<Certificate>> {
     }
     let bundle = BUNDLES.iter().find_map(|path| fs_err::read(path).ok())?;
     Certificate::from_pem_bundle(&bundle).ok().filter(|roots| !roots.is_empty())
+}
+
+/// What is wrong with the certificates that the environment names. The TLS library says nothing of it, and trusts the
+/// bundled roots alone.
+pub fn trouble(env: &Env) -> Option<String> {
+    if let Some(file) = env.var("SSL_CERT_FILE") {
+        let of_no_use = |why: String| Some(format!("`SSL_CERT_FILE` names no certificates: {why}"));
+        let bundle = match fs_err::read(file) {
+            Ok(bundle) => bundle,
+            Err(err) => return of_no_use(err.to_string()),
+        };
+        if !Certificate::from_pem_bundle(&bundle).is_ok_and(|roots| !roots.is_empty()) {
+            return of_no_use(format!("there is none (PEM) in `{file}`"));
+        }
+    }
+    let folders = env.var("SSL_CERT_DIR")?;
+    let is_there = folders.split(':').any(|folder| Path::new(folder).is_dir());
+    (!is_there).then(|| format!("`SSL_CERT_DIR` names no folder that is there: `{folders}`"))
 }
 
 /// What to do about a server whose certificate [`is_refused`].

@@ -18,6 +18,7 @@ use super::stop::Stop;
 use super::transport::Limits;
 use super::{Denial, GitError, printable, rate_limit, refusal};
 use patchwright_base::error::chain;
+use patchwright_base::proxies;
 
 /// GitHub decides by this whether a URL without `.git` is meant for git.
 const AGENT: &str = concat!("git/2.0 (patchwright/", env!("CARGO_PKG_VERSION"), ")");
@@ -115,7 +116,11 @@ impl Session {
             Some(Ok(Err(error))) => {
                 // reqwest puts the URL into its messages, and a URL may hold credentials that a
                 // user typed.
-                Err(GitError::Transport(printable(&chain(&error.without_url()), 500)))
+                let proxy = proxies::of_error(&error);
+                let proxy =
+                    proxy.map(|proxy| format!("no connection {proxy}: ")).unwrap_or_default();
+                let why = chain(&error.without_url());
+                Err(GitError::Transport(printable(&format!("{proxy}{why}"), 500)))
             }
             None => self.stop.check().and(Err(GitError::Machine("it was stopped".to_owned()))),
             Some(Err(_)) => Err(GitError::Transport(format!(

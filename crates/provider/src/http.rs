@@ -32,7 +32,9 @@ use super::shared_limits::SharedLimits;
 use super::wire;
 use super::wire::fault::{Fault, FaultKind};
 use super::{OnProgress, Progress, Provider, ProviderError, Reply, Request};
+use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::proxies;
 use patchwright_base::redact::Redactor;
 use patchwright_base::roots;
 
@@ -44,7 +46,7 @@ mod clean;
 mod counting;
 mod socket;
 
-pub(super) use self::answer::transport_fault;
+pub(super) use self::answer::{direct_fault, transport_fault};
 
 /// How long to wait for a connection.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,7 +54,15 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The one HTTP client of the process: rustls, the system's proxies, the system's roots (or those
 /// of `SSL_CERT_FILE` and `SSL_CERT_DIR`) and the bundled Mozilla roots, so that it works in an image
 /// without certificates. It follows no redirects, because a redirect would take credentials along.
+///
+/// # Errors
+/// When a variable for a proxy names none, or there is no client to be had.
 pub fn client() -> Result<Client> {
+    let env = Env::from_process();
+    proxies::check(&env)?;
+    if proxies::are_off(&env) {
+        return direct_client();
+    }
     roots::build(builder)
         .map_err(|err| Failure::machine("cannot set up the HTTP client").caused_by(err))
 }
@@ -65,6 +75,9 @@ pub(super) fn direct_client() -> Result<Client> {
 
 /// A client for connections that are upgraded, which servers do not do in the second version of HTTP.
 fn upgrading_client() -> Result<Client> {
+    let env = Env::from_process();
+    proxies::check(&env)?;
+    let builder = || if proxies::are_off(&env) { builder().no_proxy() } else { builder() };
     roots::build(|| builder().http1_only())
         .map_err(|err| Failure::machine("cannot set up the HTTP client").caused_by(err))
 }

@@ -13,7 +13,7 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_LENGTH, HeaderValue, USER_AGENT};
 use http::{StatusCode, Uri};
-use patchwright_base::roots;
+use patchwright_base::{proxies, roots};
 use tower::Service;
 use url::Url;
 
@@ -246,6 +246,8 @@ fn transport_words(err: reqwest::Error) -> String {
     } else {
         "the connection broke"
     };
+    let proxy = proxies::of_error(&err);
+    let word = proxy.map_or_else(|| word.to_owned(), |proxy| format!("{word} {proxy}"));
     let err = err.without_url();
     let mut cause = std::error::Error::source(&err);
     while let Some(deeper) = cause.and_then(std::error::Error::source) {
@@ -253,6 +255,6 @@ fn transport_words(err: reqwest::Error) -> String {
     }
     match cause {
         Some(cause) => format!("{word}: {}", refusal::clean(&cause.to_string(), &[])),
-        None => word.to_owned(),
+        None => word,
     }
 }

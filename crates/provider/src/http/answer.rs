@@ -16,7 +16,7 @@ use crate::wire::fault::{self, ErrorObject, Fault, FaultKind};
 use crate::wire::lenient;
 use crate::{OnProgress, Reply};
 use patchwright_base::error::chain;
-use patchwright_base::roots;
+use patchwright_base::{proxies, roots};
 
 /// Bytes of an error answer that are read.
 const MAX_ERROR_BODY: usize = 64 << 10;
@@ -160,13 +160,23 @@ fn shape_of(head: &[u8]) -> BodyFormat {
     }
 }
 
-/// No answer at all.
+/// No answer at all, from a client that uses the proxies of the environment.
 pub(crate) fn transport_fault(err: &reqwest::Error) -> Fault {
+    fault_on_the_way(err, proxies::of_error(err))
+}
+
+/// No answer at all, from a client that uses no proxies.
+pub(crate) fn direct_fault(err: &reqwest::Error) -> Fault {
+    fault_on_the_way(err, None)
+}
+
+fn fault_on_the_way(err: &reqwest::Error, proxy: Option<String>) -> Fault {
     let host = err.url().and_then(|url| url.host_str()).unwrap_or("the host").to_owned();
     let (kind, what) = if roots::is_refused(err) {
         (FaultKind::Untrusted, format!("the certificate of `{host}` is not trusted"))
     } else if err.is_connect() {
-        (FaultKind::Unreachable, format!("cannot connect to `{host}`"))
+        let proxy = proxy.map(|proxy| format!(" {proxy}")).unwrap_or_default();
+        (FaultKind::Unreachable, format!("cannot connect to `{host}`{proxy}"))
     } else if err.is_timeout() {
         (FaultKind::Unavailable, format!("`{host}` did not answer in time"))
     } else {

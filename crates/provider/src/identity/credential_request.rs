@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::{refused, unavailable};
 use crate::http;
-use crate::http::transport_fault;
+use crate::http::{direct_fault, transport_fault};
 use crate::wire::fault::Fault;
 use patchwright_base::env::Env;
 
@@ -50,7 +50,7 @@ impl<'a> CredentialClient<'a> {
 
     /// Asks a service somewhere.
     pub(super) async fn ask(&self, request: RequestBuilder) -> Result<CredentialResponse, Fault> {
-        self.ask_within(request, PATIENCE).await
+        self.ask_within(request, PATIENCE, transport_fault).await
     }
 
     /// Asks a service of the own machine.
@@ -58,20 +58,21 @@ impl<'a> CredentialClient<'a> {
         &self,
         request: RequestBuilder,
     ) -> Result<CredentialResponse, Fault> {
-        self.ask_within(request, NEARBY).await
+        self.ask_within(request, NEARBY, direct_fault).await
     }
 
     async fn ask_within(
         &self,
         request: RequestBuilder,
         limit: Duration,
+        fault: fn(&reqwest::Error) -> Fault,
     ) -> Result<CredentialResponse, Fault> {
         let limit = limit.mul_f64(self.scale.max(0.2));
         let asking = async {
-            let mut response = request.send().await.map_err(|err| transport_fault(&err))?;
+            let mut response = request.send().await.map_err(|err| fault(&err))?;
             let status = response.status().as_u16();
             let mut body = Vec::new();
-            while let Some(chunk) = response.chunk().await.map_err(|err| transport_fault(&err))? {
+            while let Some(chunk) = response.chunk().await.map_err(|err| fault(&err))? {
                 body.extend_from_slice(&chunk);
                 if body.len() > MOST {
                     return Err(refused("the answer is too long"));

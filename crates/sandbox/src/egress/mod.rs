@@ -26,7 +26,9 @@ use url::Url;
 use self::gate::Gate;
 use self::hosts::Hosts;
 use self::ledger::HostUse;
+use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::proxies;
 use patchwright_guest::enforced::Enforced;
 
 /// Redirects that are followed.
@@ -93,7 +95,7 @@ impl Egress {
     /// # Errors
     /// For the user: an entry that is not a host.
     pub fn new(hosts: &[String]) -> Result<Option<Arc<Egress>>> {
-        Egress::behind(hosts, Matcher::from_env())
+        Egress::behind(hosts, proxies::matcher(&Env::from_process()))
     }
 
     /// Looks whether all entries are hosts, before anything is done for which they are needed.

@@ -10,7 +10,9 @@ use kube::Config;
 use kube::config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::login::unidentified;
+use patchwright_base::env::Env;
 use patchwright_base::error::chain;
+use patchwright_base::proxies;
 
 /// The server of these kubeconfigs (a value of `KUBECONFIG`, in which a colon stands between two of them); without, that
 /// of the environment's (`KUBECONFIG`, `~/.kube/config`), else the one that this process is a pod of. The error is in
@@ -83,7 +85,7 @@ async fn of_kubeconfig(kubeconfig: Kubeconfig) -> Result<Config, KubeconfigError
     // `kube` looks in `NO_PROXY` for the proxy instead of for the server, and asks a proxy for `localhost`.
     config.proxy_url = match named {
         Some(named) => Some(named.parse().map_err(KubeconfigError::ParseProxyUrl)?),
-        None => proxy(&Matcher::from_env(), &config.cluster_url, config.proxy_url.as_ref()),
+        None => proxy(&proxies::matcher(&Env::from_process()), &config.cluster_url, config.proxy_url.as_ref()),
     };
     Ok(config)
 }
