@@ -67,6 +67,7 @@ fn measure(many: &Many) {
         .env("HOME", folder.path())
         .env("PATCHWRIGHT_STATE_DIR", folder.path().join("state"))
         .env("GITHUB_API_URL", &many.address)
+        .env("GITHUB_SERVER_URL", &many.address)
         .env("GITHUB_GRAPHQL_URL", format!("{}/graphql", many.address))
         .env("GITHUB_TOKEN", "token")
         .stdout(Stdio::null())

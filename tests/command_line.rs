@@ -10,7 +10,7 @@ use patchwright::cli::Cli;
 use crate::exec::project;
 use crate::install::{init, repository};
 use crate::support::model::say;
-use crate::support::world::{TestWorld, github};
+use crate::support::world::{TestWorld, fix, github};
 
 /// The variables of a command, `batch plan`, and the flags that have them.
 fn variables(name: &str) -> BTreeMap<String, String> {
@@ -191,4 +191,59 @@ fn a_log_of_json_lines_has_nothing_else_and_says_how_bad_a_line_is() {
     let output = text.set("PATCHWRIGHT_LOG_FORMAT", "xml").run(&["tools"]).expect(2);
     assert!(output.stderr.contains("`PATCHWRIGHT_LOG_FORMAT` is `xml`"), "{}", output.text());
     assert!(output.stderr.contains("hint: set it to `text` or `json`"), "{}", output.text());
+}
+
+/// What `GITHUB_API_URL` and `GITHUB_SERVER_URL` are set to, by the double's own addresses; `None` is not set at all.
+fn addressed(api: Option<&str>, server: Option<&str>) -> TestWorld {
+    let mut world = TestWorld::new(github(), fix());
+    for (name, value) in [("GITHUB_API_URL", api), ("GITHUB_SERVER_URL", server)] {
+        let value = value.map(|value| {
+            let (own, enterprise) = (world.github.server_url(), world.github.enterprise_api_url());
+            value.replace("ENTERPRISE", &enterprise).replace("OWN", &own)
+        });
+        world = match value {
+            Some(value) => world.set(name, value),
+            None => world.unset(name),
+        };
+    }
+    world
+}
+
+#[test]
+fn one_address_of_a_server_is_enough_where_the_other_follows_from_it() {
+    for (api, server) in
+        [(Some("ENTERPRISE"), None), (Some("ENTERPRISE/"), Some("")), (None, Some("OWN"))]
+    {
+        let world = addressed(api, server);
+        let output = world.issue().expect(0);
+        assert_eq!(world.github.pulls().len(), 1, "{}", output.text());
+    }
+}
+
+#[test]
+fn a_token_is_not_sent_to_two_githubs() {
+    for (api, server, said) in [
+        (Some("OWN"), None, "`GITHUB_API_URL` is set and `GITHUB_SERVER_URL` is not"),
+        (Some("OWN"), Some(""), "`GITHUB_API_URL` is set and `GITHUB_SERVER_URL` is not"),
+        (None, Some("OWN/pages"), "`GITHUB_SERVER_URL` is set and `GITHUB_API_URL` is not"),
+        (Some("ENTERPRISE"), Some("https://github.com"), "one token cannot be for both"),
+        (Some("https://api.github.com"), Some("OWN"), "one token cannot be for both"),
+    ] {
+        let world = addressed(api, server)
+            .set("PATCHWRIGHT_WEBHOOK_SECRET", "webhook-secret-5b1f0a7c93de4d2a")
+            .set("DOCKER_HOST", "unix:///nowhere/docker.sock");
+        for args in [
+            &["issue", "acme/app#7"][..],
+            &["review", "acme/app#7"],
+            &["serve", "--listen", "127.0.0.1:0", "--repository", "all"],
+            &["exec", "--repo", "https://github.com/acme/app", "Do it."],
+        ] {
+            let output = world.run(args).expect(2);
+            assert!(output.stderr.contains(said), "{args:?}: {}", output.text());
+        }
+        let output = world.run(&["doctor", "acme/app"]);
+        assert!(output.stdout.contains(said), "{}", output.text());
+        assert_ne!(output.code, 0);
+        assert!(world.github.requests().is_empty(), "{:?}", world.github.requests());
+    }
 }

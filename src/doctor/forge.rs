@@ -3,6 +3,7 @@
 use super::Finding;
 use patchwright_base::env::Env;
 use patchwright_base::error::Failure;
+use patchwright_base::github::GitHubAddresses;
 use patchwright_base::roots;
 use patchwright_forge::github::{AppKey, GitHubForge, GitHubOptions, Pace};
 use patchwright_forge::seal::Seal;
@@ -11,6 +12,10 @@ use patchwright_provider::http;
 
 /// Checks who we are to GitHub, and the repository when one is named.
 pub async fn check(repository: Option<&RepositoryId>, env: &Env) -> Vec<Finding> {
+    let addresses = match env.github_addresses() {
+        Ok(addresses) => addresses,
+        Err(failure) => return vec![broken("github", failure)],
+    };
     if !env.has_github() {
         let message = "`GITHUB_TOKEN` is not set";
         let fix =
@@ -20,7 +25,7 @@ pub async fn check(repository: Option<&RepositoryId>, env: &Env) -> Vec<Finding>
             None => Finding::note("token", message, Some("set `GITHUB_TOKEN` for work on GitHub")),
         }];
     }
-    let forge = match connect(env) {
+    let forge = match connect(env, &addresses) {
         Ok(forge) => forge,
         Err(finding) => return vec![finding],
     };
@@ -54,16 +59,11 @@ pub async fn check(repository: Option<&RepositoryId>, env: &Env) -> Vec<Finding>
     findings
 }
 
-/// GitHub as runs would reach it: with the token, else as the App.
-fn connect(env: &Env) -> Result<GitHubForge, Finding> {
-    let parse = |url: &str| url::Url::parse(url).ok();
-    let broken = |what: &str, failure: Failure| {
-        let hint = failure.hints.first().map(ToString::to_string).unwrap_or_default();
-        Finding::broken(what, failure.message, hint)
-    };
-    let http = http::client().map_err(|failure| broken("github", failure))?;
-    let (Some(api_url), Some(graphql_url), Some(server_url)) = (
-        parse(&env.github_api_url()),
+fn broken(what: &str, failure: Failure) -> Finding {
+    let hint = failure.hints.first().map(ToString::to_string).unwrap_or_default();
+    Finding::broken(what, failure.message, hint)
+}
+
 /// What to do depends on what is wrong: another token mends no certificate, and no server that is away.
 fn unanswered(what: &str, err: ForgeError, credential: &str) -> Finding {
     let (what, fix) = match &err {
@@ -79,8 +79,14 @@ fn unanswered(what: &str, err: ForgeError, credential: &str) -> Finding {
     Finding::broken(what, err.to_string(), fix)
 }
 
-        parse(&env.github_graphql_url()),
-        parse(&env.github_server_url()),
+/// GitHub as runs would reach it: with the token, else as the App.
+fn connect(env: &Env, addresses: &GitHubAddresses) -> Result<GitHubForge, Finding> {
+    let parse = |url: &str| url::Url::parse(url).ok();
+    let http = http::client().map_err(|failure| broken("github", failure))?;
+    let (Some(api_url), Some(graphql_url), Some(server_url)) = (
+        parse(&addresses.api),
+        parse(&addresses.graphql),
+        parse(&addresses.server),
     ) else {
         return Err(Finding::broken(
             "github",

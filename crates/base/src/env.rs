@@ -185,26 +185,6 @@ impl Env {
         found
     }
 
-    /// The API's base URL without a final slash.
-    pub fn github_api_url(&self) -> String {
-        trim(self.var("GITHUB_API_URL").unwrap_or("https://api.github.com"))
-    }
-
-    /// The web and git base URL without a final slash.
-    pub fn github_server_url(&self) -> String {
-        trim(self.var("GITHUB_SERVER_URL").unwrap_or("https://github.com"))
-    }
-
-    /// The GraphQL API: `GITHUB_GRAPHQL_URL`, else where the API's base URL says that it is
-    /// (`https://api.github.com/graphql`, `https://HOST/api/graphql` on Enterprise Server).
-    pub fn github_graphql_url(&self) -> String {
-        if let Some(url) = self.var("GITHUB_GRAPHQL_URL") {
-            return trim(url);
-        }
-        let api = self.github_api_url();
-        format!("{}/graphql", api.strip_suffix("/v3").unwrap_or(&api))
-    }
-
     /// Running inside GitHub Actions.
     pub fn is_actions(&self) -> bool {
         self.var("GITHUB_ACTIONS") == Some("true")
@@ -409,10 +389,6 @@ fn decoded(text: &str) -> String {
     pairs.next().map(|(_, text)| text.into_owned()).unwrap_or_default()
 }
 
-fn trim(url: &str) -> String {
-    url.trim_end_matches('/').to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use crate::env::Env;
@@ -487,24 +463,6 @@ mod tests {
         ] {
             let env = Env::from_pairs([("XDG_STATE_HOME", xdg), ("HOME", home)]);
             assert_eq!(env.state_dir().to_str(), Some(state), "{xdg:?} {home:?}");
-        }
-    }
-
-    #[test]
-    fn the_graphql_api_is_beside_the_api_unless_it_is_named() {
-        for (pairs, url) in [
-            (vec![], "https://api.github.com/graphql"),
-            (
-                vec![("GITHUB_API_URL", "https://ghe.example/api/v3/")],
-                "https://ghe.example/api/graphql",
-            ),
-            (vec![("GITHUB_API_URL", "http://localhost:1")], "http://localhost:1/graphql"),
-            (
-                vec![("GITHUB_API_URL", "http://a"), ("GITHUB_GRAPHQL_URL", "http://b/graphql/")],
-                "http://b/graphql",
-            ),
-        ] {
-            assert_eq!(Env::from_pairs(pairs).github_graphql_url(), url);
         }
     }
 }

@@ -7,6 +7,7 @@ pub mod duration;
 pub mod env;
 pub mod error;
 pub mod gfm;
+pub mod github;
 pub mod host;
 pub mod invisible;
 pub mod ownership;

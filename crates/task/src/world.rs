@@ -190,7 +190,12 @@ impl World {
         // A key that cannot be used is said before anything is asked of anybody.
         let signing_key = if forge.is_some() { signing::key(config, env)? } else { None };
         let hosted_tools = config.hosted_tools(&model)?;
-        let server = Url::parse(&env.github_server_url()).ok();
+        let git_token = match env.github_token() {
+            Some(token) => {
+                Some((url("GITHUB_SERVER_URL", &env.github_addresses()?.server)?, token))
+            }
+            None => None,
+        };
         Ok(World {
             forge,
             provider,
@@ -206,7 +211,7 @@ impl World {
             signing_key,
             state,
             http,
-            git_token: server.zip(env.github_token()),
+            git_token,
             run_by: RunBy::Command,
         })
     }
@@ -278,14 +283,15 @@ pub fn setup_secrets(env: &Env) -> Result<Arc<[(String, SecretString)]>> {
 /// GitHub as the environment names it: with a token, else as an App. `state` is the state folder.
 ///
 /// # Errors
-/// When there is neither, or an address is invalid.
+/// When there is neither, or an address is invalid or of another GitHub than the others.
 pub fn github(env: &Env, http: &reqwest::Client, state: &Path) -> Result<GitHubForge> {
     let token = env.github_token();
     let app = if token.is_some() { None } else { AppKey::of(env)? };
+    let addresses = env.github_addresses()?;
     let options = GitHubOptions {
-        api_url: url("GITHUB_API_URL", &env.github_api_url())?,
-        graphql_url: url("GITHUB_GRAPHQL_URL", &env.github_graphql_url())?,
-        server_url: url("GITHUB_SERVER_URL", &env.github_server_url())?,
+        api_url: url("GITHUB_API_URL", &addresses.api)?,
+        graphql_url: url("GITHUB_GRAPHQL_URL", &addresses.graphql)?,
+        server_url: url("GITHUB_SERVER_URL", &addresses.server)?,
         token: token.clone().unwrap_or_default(),
         http: http.clone(),
         pace: Pace { scale: env.time_scale(), ..Pace::default() },
@@ -436,12 +442,6 @@ pub fn state_dir(common: &Common, env: &Env) -> Result<PathBuf> {
         ));
     }
     tempfile::tempfile_in(&state).map_err(unusable)?;
-    fs_err::canonicalize(&state).map_err(unusable)
-}
-
-fn url(name: &str, text: &str) -> Result<Url> {
-    Url::parse(text).map_err(|err| {
-        Failure::usage(format!("`{name}` is not a web address: {text}")).caused_by(err)
     if let Some((part, err)) = closed_part(&state) {
         let message = format!("`{}` in the state folder cannot be used", part.display());
         return Err(Failure::machine(message).caused_by(err).hint(
@@ -449,8 +449,9 @@ fn url(name: &str, text: &str) -> Result<Url> {
              `--state-dir`",
         ));
     }
-    })
+    fs_err::canonicalize(&state).map_err(unusable)
 }
+
 /// What all runs share below the state folder.
 const PARTS: [&str; 6] = ["runs", "locks", "unfinished", "mirrors", "setup", "owners"];
 
@@ -463,3 +464,8 @@ pub fn closed_part(state: &Path) -> Option<(PathBuf, std::io::Error)> {
     })
 }
 
+fn url(name: &str, text: &str) -> Result<Url> {
+    Url::parse(text).map_err(|err| {
+        Failure::usage(format!("`{name}` is not a web address: {text}")).caused_by(err)
+    })
+}
