@@ -393,7 +393,7 @@ fn a_forks_run_is_a_review_of_its_commit() {
                     ),
                 },
             )
-            ReviewAt { repository: RepositoryId { owner: "acme", name: "app" }, head_sha: "3333333333333333333333333333333333333333", source: HeadBranch { repository: RepositoryId { owner: "mallory", name: "app" }, branch: "main" }, trigger: None }
+            ReviewAt { repository: RepositoryId { owner: "acme", name: "app" }, head_sha: "3333333333333333333333333333333333333333", source: Branch(HeadBranch { repository: RepositoryId { owner: "mallory", name: "app" }, branch: "main" }), trigger: None }
         "#]],
     );
 }

@@ -3,6 +3,7 @@
 
 mod app;
 mod catch_up;
+mod checks;
 mod dashboard;
 mod front;
 pub(crate) mod http;

@@ -13,6 +13,7 @@ const NAMES: &[&str] = &[
     "pull_request_review_comment",
     "check_suite",
     "check_run",
+    "merge_group",
     "workflow_run",
     "repository_dispatch",
     "workflow_dispatch",
@@ -50,6 +51,8 @@ fn repository(event: &Event) -> Option<String> {
         Event::PullRequest(event) => Some(event.repository.to_string()),
         Event::Commented(event) => Some(event.repository.to_string()),
         Event::Checked(event) => Some(event.repository.to_string()),
+        Event::Rerequested(event) => Some(event.repository.to_string()),
+        Event::Queued(event) => Some(event.repository.to_string()),
         Event::Dispatch(event) => Some(event.repository.to_string()),
         Event::Other { .. } => None,
     }

@@ -18,7 +18,7 @@ use patchwright_forge::RepositoryId;
 use patchwright_report::annotations::{self, Level};
 use patchwright_report::{job_summary, outputs};
 use patchwright_task::event::payload::{self, ActionEnv};
-use patchwright_task::event::{Decision, EventTask, TriggerConfig, decide};
+use patchwright_task::event::{Decision, EventTask, HeadOf, TriggerConfig, decide};
 use patchwright_task::learn::LearnReport;
 use patchwright_task::react::{self, EventOutcome};
 use patchwright_task::respond::CommandReport;
@@ -218,12 +218,14 @@ fn asker(env: &Env) -> Result<Option<Trigger>> {
 /// Where a review that was handed over may be posted, by what the event says.
 fn expected(decision: &Decision) -> Option<Expected> {
     match decision {
-        Decision::ReviewAt { repository, head_sha, source, .. } => Some(Expected {
-            repository: repository.clone(),
-            number: None,
-            head: Some(head_sha.clone()),
-            source: Some(source.clone()),
-        }),
+        Decision::ReviewAt { repository, head_sha, source: HeadOf::Branch(source), .. } => {
+            Some(Expected {
+                repository: repository.clone(),
+                number: None,
+                head: Some(head_sha.clone()),
+                source: Some(source.clone()),
+            })
+        }
         Decision::Run(EventTask::Review(review)) => Some(Expected {
             repository: review.repository.clone(),
             number: Some(review.number),
@@ -236,6 +238,8 @@ fn expected(decision: &Decision) -> Option<Expected> {
             | EventTask::Prompt(_)
             | EventTask::Triage(_),
         )
+        | Decision::ReviewAt { source: HeadOf::CheckOf { .. }, .. }
+        | Decision::AnswerQueue { .. }
         | Decision::Ignored(_) => None,
     }
 }
@@ -293,6 +297,10 @@ impl JobReport {
                 let LearnReport { conclusion, message, published, .. } = *learned;
                 let outputs = outputs::of_lessons(conclusion, &message, published.as_ref());
                 JobReport::said(conclusion, outputs, message)
+            }
+            EventOutcome::Queue(answered) => {
+                let outputs = outputs::block(&[("conclusion", Conclusion::Done.word())]);
+                JobReport::said(Conclusion::Done, outputs, answered)
             }
             EventOutcome::Ignored(why) => JobReport {
                 conclusion: Conclusion::NothingToDo,

@@ -177,6 +177,22 @@ fn a_model_without_tool_calls_cannot_review() {
 }
 
 #[test]
+fn an_archived_repository_takes_no_review_and_can_be_read() {
+    let archived = || pull().with(|repository| repository.archived = true);
+    ends(
+        archived(),
+        &[],
+        10,
+        &expect![[r#"
+        error: `acme/app` is archived
+
+        hint: unarchive the repository in its settings, or use `--dry-run` to post nothing"#]],
+    );
+    let world = TestWorld::new(archived(), [last_words()]);
+    review(&world, &["--dry-run"]).expect(0);
+}
+
+#[test]
 fn the_same_commit_is_reviewed_once_unless_asked() {
     let turns = || [report(&json!({})), last_words()];
     let world = TestWorld::new(pull(), turns().into_iter().chain(turns()));

@@ -80,9 +80,9 @@ fn a_delivery_names_the_installation_whose_token_is_used() {
     assert_eq!(server.deliver(&guid(1), "issues", &payload).status, 202);
     server.until("no pull request", || !world.github.pulls().is_empty());
     server.until_idle();
-    // What we do comes back as webhooks, and sets nothing off.
+    // What we do comes back as webhooks, and a label of ours sets nothing off.
     let number = world.github.pulls()[0].number;
-    let event = world.github.pull_request_event("opened", number, "patchy[bot]");
+    let event = world.github.pull_labeled_event(number, "review", "patchy[bot]");
     let event = event.with(|it| it["pull_request"]["updated_at"] = json!("2026-11-20T12:00:00Z"));
     let asked = world.model.requests().len();
     server.deliver(&guid(2), event.name, &event.payload);

@@ -7,11 +7,11 @@ use super::respond::{self, CommandReport};
 use super::review::{self, run::ReviewReport};
 use super::run::RunEnvironment;
 use super::triage::{self, TriageReport};
-use crate::event::{Decision, Event, EventTask, HeadBranch};
+use crate::event::{Decision, Event, EventTask, HeadOf};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
-use patchwright_forge::{Account, Forge, RepositoryId};
+use patchwright_forge::{Account, Forge, PullRequest, RepositoryId};
 use patchwright_types::outcome::Conclusion;
 use patchwright_types::task::{ReviewRequest, Trigger};
 
@@ -23,6 +23,8 @@ pub enum EventOutcome {
     Respond(CommandReport),
     Learn(Box<LearnReport>),
     Triage(Box<TriageReport>),
+    /// A merge queue has its check: the address of that, or what was done.
+    Queue(String),
     /// Nothing was done, for this reason.
     Ignored(String),
 }
@@ -35,6 +37,7 @@ impl EventOutcome {
             EventOutcome::Respond(responded) => responded.conclusion,
             EventOutcome::Learn(learned) => learned.conclusion,
             EventOutcome::Triage(ended) => ended.triaged.conclusion,
+            EventOutcome::Queue(_) => Conclusion::Done,
             EventOutcome::Ignored(_) => Conclusion::NothingToDo,
         }
     }
@@ -59,6 +62,7 @@ impl EventOutcome {
                 let reason = || ended.triaged.reason.clone().unwrap_or_default();
                 ended.comment_url.clone().unwrap_or_else(reason)
             }
+            EventOutcome::Queue(line) => line.clone(),
             EventOutcome::Ignored(why) => why.clone(),
         };
         text.lines().next().unwrap_or_default().to_owned()
@@ -75,6 +79,10 @@ pub async fn react(
     decision: Decision,
     environment: RunEnvironment,
 ) -> Result<EventOutcome> {
+    if let Decision::AnswerQueue { repository, head_sha } = &decision {
+        let answered = review::queue::answer(world, &config, repository, head_sha).await?;
+        return Ok(EventOutcome::Queue(answered));
+    }
     let kind = match pinned(world.forge()?.as_ref(), decision).await? {
         Ok(kind) => kind,
         Err(why) => return Ok(EventOutcome::Ignored(why)),
@@ -107,20 +115,18 @@ async fn pinned(
     forge: &dyn Forge,
     decision: Decision,
 ) -> Result<std::result::Result<EventTask, String>> {
-    Ok(match decision {
-        Decision::Run(kind) => Ok(kind),
-        Decision::Ignored(why) => Err(why),
-        Decision::ReviewAt { repository, head_sha, source, trigger } => {
-            pull_request_at(forge, repository, head_sha, &source, trigger)
-                .await?
-                .map(EventTask::Review)
+    Ok(match at_head(forge, decision).await? {
+        Ok(Decision::Run(kind)) => Ok(kind),
+        Ok(Decision::Ignored(why)) | Err(why) => Err(why),
+        Ok(Decision::ReviewAt { .. } | Decision::AnswerQueue { .. }) => {
+            return Err(Failure::internal("this decision is no task"));
         }
     })
 }
 
-/// A decision about a commit becomes one about the open pull request of a fork that has branch and commit
-/// of the event as its head; or why there is none. Nothing that the fork's workflow says about itself is
-/// needed for it. Other decisions stay.
+/// A decision about a commit becomes one about the open pull request that has it as its head, or why there is none. That of
+/// a fork has branch and commit of the event, and nothing that its workflow says about itself is needed; a check that is
+/// asked for again has to be ours. Other decisions stay.
 ///
 /// # Errors
 /// When the forge does not answer.
@@ -133,35 +139,50 @@ pub async fn at_head(
             let review = pull_request_at(forge, repository, head_sha, &source, trigger).await?;
             review.map(|review| Decision::Run(EventTask::Review(review)))
         }
-        Decision::Run(_) | Decision::Ignored(_) => Ok(decision),
+        Decision::Run(_) | Decision::AnswerQueue { .. } | Decision::Ignored(_) => Ok(decision),
     })
 }
 
-/// The review of the open pull request of a fork with this head, or why there is none.
+/// The review of the open pull request with this head, or why there is none.
 async fn pull_request_at(
     forge: &dyn Forge,
     repository: RepositoryId,
     head_sha: String,
-    source: &HeadBranch,
+    source: &HeadOf,
     trigger: Option<Trigger>,
 ) -> Result<std::result::Result<ReviewRequest, String>> {
-    let pulls = forge.pull_requests_at(&repository, &head_sha).await.map_err(Failure::from)?;
-    let pull = pulls.iter().find(|pull| source.has(pull, &head_sha));
-    Ok(match pull {
-        Some(pull) => {
-            let (number, head) = (pull.number, Some(head_sha));
-            Ok(ReviewRequest { repository, number, trigger, head, full: false })
+    if let HeadOf::CheckOf { app } = source {
+        let viewer = forge.viewer().await.map_err(Failure::from)?;
+        let owner = Account::of(&format!("{app}[bot]"));
+        if !viewer.is_some_and(|viewer| viewer.is_same(&owner)) {
+            return Ok(Err(format!("the check is of the App `{app}`, which we are not")));
         }
-        None => Err(format!(
-            "no open pull request of a fork has the head `{head_sha}`, from `{}` of `{}`",
-            source.branch, source.repository
-        )),
-    })
+    }
+    let pulls = forge.pull_requests_at(&repository, &head_sha).await.map_err(Failure::from)?;
+    let is_it = |pull: &&PullRequest| match source {
+        HeadOf::Branch(source) => source.has(pull, &head_sha),
+        HeadOf::CheckOf { .. } => pull.head_sha.eq_ignore_ascii_case(&head_sha),
+    };
+    let Some(pull) = pulls.iter().find(is_it) else {
+        return Ok(Err(match source {
+            HeadOf::Branch(source) => format!(
+                "no open pull request of a fork has the head `{head_sha}`, from `{}` of `{}`",
+                source.branch, source.repository
+            ),
+            HeadOf::CheckOf { .. } => format!("no open pull request has the head `{head_sha}`"),
+        }));
+    };
+    // Whoever asks for a check again wants another answer than the one that is there.
+    let full = matches!(source, HeadOf::CheckOf { .. });
+    Ok(Ok(ReviewRequest { number: pull.number, repository, trigger, head: Some(head_sha), full }))
 }
 
 /// Why an event is our own doing, when it is. A workflow's token starts no workflows, but what an App
 /// or a person's token does comes back as webhooks. Where `viewer` is a person, whose acts are not all
 /// ours, our pull requests are told by their marker.
+///
+/// A commit of ours is reviewed as everybody's is: where the check of the review is required, nothing else would ever
+/// write it. That is no loop, because a review pushes nothing.
 pub fn own_act(event: &Event, viewer: Option<&Account>) -> Option<String> {
     let viewer = viewer?;
     let is_viewer = |account: &Account| account.login.eq_ignore_ascii_case(&viewer.login);
@@ -169,14 +190,19 @@ pub fn own_act(event: &Event, viewer: Option<&Account>) -> Option<String> {
     let ours = match event {
         Event::PullRequest(event) => {
             let marked = patchwright_report::is_described(&event.snapshot.body, "");
-            is_viewer(&event.sender) && (bot || (is_viewer(&event.author) && marked))
+            let by_us = is_viewer(&event.sender) && (bot || (is_viewer(&event.author) && marked));
+            event.label.is_some() && by_us
         }
         Event::IssueLabeled(event) => bot && is_viewer(&event.sender),
         Event::IssueAssigned(event) => bot && is_viewer(&event.sender),
         Event::IssueOpened(event) => bot && is_viewer(&event.sender),
         Event::Commented(event) => bot && is_viewer(&event.author),
         // Failing checks of our own pushes are to be repaired.
-        Event::Checked(_) | Event::Dispatch(_) | Event::Other { .. } => false,
+        Event::Checked(_)
+        | Event::Rerequested(_)
+        | Event::Queued(_)
+        | Event::Dispatch(_)
+        | Event::Other { .. } => false,
     };
     ours.then(|| format!("it was done by `{}`, which is ourselves", viewer.login))
 }

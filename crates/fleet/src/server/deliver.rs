@@ -34,8 +34,10 @@ const FIRST_WAIT: Duration = Duration::from_mins(1);
 const REFUSED: Duration = Duration::from_mins(2);
 /// People wait for deliveries; campaigns have 0.
 const PRIORITY: i64 = 10;
-/// What ends the work of others goes before it.
-const STOP_PRIORITY: i64 = PRIORITY + 1;
+/// What ends the work of others goes before it, and so does what others wait for and takes no time.
+const SOON: i64 = PRIORITY + 1;
+/// The event of merge queues, which wait for an answer while nothing else is merged.
+const QUEUE: &str = "merge_group";
 /// Older events set nothing off, unless `--max-age` says otherwise.
 pub const MAX_AGE: Duration = Duration::from_hours(24);
 /// The longest text about a job that is kept.
@@ -60,7 +62,7 @@ pub fn job_of(delivery: &Delivery, config: &TriggerConfig) -> NewJob {
         subject: delivery.guid.clone(),
         lane,
         organization: owner.map(|(owner, _)| owner.to_owned()),
-        priority: if is_stop { STOP_PRIORITY } else { PRIORITY },
+        priority: if is_stop || delivery.event == QUEUE { SOON } else { PRIORITY },
         max_attempts: ATTEMPTS,
         reserve_usd: 0.0,
         run_at: delivery.received_at,
@@ -268,7 +270,9 @@ fn task_of(decision: &Decision, config: &Config) -> Option<Task> {
         Decision::Run(EventTask::Review(request)) => request.into(),
         Decision::Run(EventTask::Respond(request)) => request.into(),
         Decision::Run(EventTask::Triage(request)) => request.into(),
-        Decision::ReviewAt { .. } | Decision::Ignored(_) => return None,
+        Decision::ReviewAt { .. } | Decision::AnswerQueue { .. } | Decision::Ignored(_) => {
+            return None;
+        }
     };
     Some(Task { kind, limits: config.limits.clone() })
 }
@@ -295,6 +299,7 @@ async fn ended(
         EventOutcome::Triage(ended) => {
             (Some(ended.triaged.run.clone()), ended.triaged.spending.cost_usd)
         }
+        EventOutcome::Queue(_) => (None, 0.0),
         EventOutcome::Ignored(why) => return Ok(DeliveryOutcome::ignored(why.as_str())),
     };
     let text = format!("{word}: {}", reacted.line());

@@ -108,7 +108,8 @@ pub(super) fn at(event: &Event) -> Option<DateTime<Utc>> {
         Event::PullRequest(event) => event.at,
         Event::Commented(event) => event.at,
         Event::Checked(event) => event.at,
-        Event::Dispatch(_) | Event::Other { .. } => None,
+        // When somebody asks for a check again, or a queue for one, the payload does not say.
+        Event::Rerequested(_) | Event::Queued(_) | Event::Dispatch(_) | Event::Other { .. } => None,
     }
 }
 
@@ -118,7 +119,10 @@ pub(super) fn same_work(repository: &RepositoryId, decision: &Decision) -> Optio
         Decision::Run(EventTask::Issue(IssueRequest { number, .. })) => {
             Some(format!("issue:{}#{number}", repository.to_string().to_lowercase()))
         }
-        Decision::Run(_) | Decision::ReviewAt { .. } | Decision::Ignored(_) => None,
+        Decision::Run(_)
+        | Decision::ReviewAt { .. }
+        | Decision::AnswerQueue { .. }
+        | Decision::Ignored(_) => None,
     }
 }
 

@@ -234,7 +234,7 @@ fn ignored(event: &str, json: &str, triggers: &TriggerConfig) -> Option<String> 
         Err(failure) => Some(failure.message),
         Ok(event) => match decide(&event, triggers) {
             Decision::Ignored(why) => Some(why),
-            Decision::Run(_) | Decision::ReviewAt { .. } => None,
+            Decision::Run(_) | Decision::ReviewAt { .. } | Decision::AnswerQueue { .. } => None,
         },
     }
 }

@@ -175,6 +175,18 @@ pub fn not_run(head: &str, why: &str, run_url: Option<&str>) -> CheckDraft {
     }
 }
 
+/// The check run on a commit of a merge queue, which is made of pull requests that have passed it.
+pub fn queued(head: &str) -> CheckDraft {
+    CheckDraft {
+        conclusion: CheckConclusion::Success,
+        title: "Reviewed before it came into the queue".to_owned(),
+        summary: "This commit of the merge queue is made of pull requests that had this check before they came into it. \
+                  It was not read again."
+            .to_owned(),
+        ..not_run(head, "", None)
+    }
+}
+
 /// The check run of a pull request that has nothing to read and whose earlier commits had nothing either: `why`, in a
 /// sentence. What the operator left out keeps nobody waiting; what nobody could read does.
 pub fn nothing_to_read(

@@ -4,10 +4,11 @@
 use super::mention;
 use super::{
     Checked, Commented, Dispatch, Event, IssueAssigned, IssueLabeled, IssueOpened,
-    PullRequestChanged,
+    PullRequestChanged, Rerequested,
 };
 use patchwright_config::Config;
 use patchwright_forge::{Account, PullRequest, RepositoryId, marker};
+use patchwright_report::review::check;
 use patchwright_types::command::Command;
 use patchwright_types::task::{
     CommandRequest, IssueRequest, PromptRequest, ReviewRequest, TriageRequest, Trigger,
@@ -93,6 +94,15 @@ impl HeadBranch {
     }
 }
 
+/// Which of the pull requests with one head an event is about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HeadOf {
+    /// The one from this branch of a fork.
+    Branch(HeadBranch),
+    /// Any: a check of this App on the commit is asked for again.
+    CheckOf { app: String },
+}
+
 /// What an event can start: of all tasks, those that it has the words for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EventTask {
@@ -108,13 +118,18 @@ pub enum EventTask {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     Run(EventTask),
-    /// Review the pull request of a fork that has this head: its event does not say the number.
+    /// Review the pull request that has this head: its event does not say the number.
     ReviewAt {
         repository: RepositoryId,
         head_sha: String,
-        source: HeadBranch,
+        source: HeadOf,
         /// Who has to be allowed, when anybody.
         trigger: Option<Trigger>,
+    },
+    /// Answer a merge queue, which asks for the review's check on this commit.
+    AnswerQueue {
+        repository: RepositoryId,
+        head_sha: String,
     },
     /// Nothing, and why, for the log.
     Ignored(String),
@@ -130,6 +145,13 @@ pub fn decide(event: &Event, config: &TriggerConfig) -> Decision {
         Event::PullRequest(event) => pull_request(event, config),
         Event::Commented(event) => comment(event, config),
         Event::Checked(event) => return checked(event, config).unwrap_or_else(Decision::Ignored),
+        Event::Rerequested(event) => {
+            return rerequested(event).unwrap_or_else(Decision::Ignored);
+        }
+        Event::Queued(event) => {
+            let (repository, head_sha) = (event.repository.clone(), event.head_sha.clone());
+            return Decision::AnswerQueue { repository, head_sha };
+        }
         Event::Dispatch(event) => dispatch(event, config),
         Event::Other { name, action } => {
             let action = action.as_ref().map(|action| format!(".{action}")).unwrap_or_default();
@@ -290,7 +312,10 @@ fn checked(event: &Checked, config: &TriggerConfig) -> Result<Decision, String> 
         return Ok(Decision::ReviewAt {
             repository: event.repository.clone(),
             head_sha: event.head_sha.clone(),
-            source: HeadBranch { repository: repository.clone(), branch: branch.clone() },
+            source: HeadOf::Branch(HeadBranch {
+                repository: repository.clone(),
+                branch: branch.clone(),
+            }),
             trigger: needed(None, event.rerun_by.as_ref()),
         });
     }
@@ -312,6 +337,19 @@ fn checked(event: &Checked, config: &TriggerConfig) -> Result<Decision, String> 
         command: Command::FixCi,
         trigger: Some(Trigger { at: event.at, ..by(&event.actor, event.rerun_by.as_ref()) }),
     })))
+}
+
+/// Whose check it is, is asked later: only the forge says who we are.
+fn rerequested(event: &Rerequested) -> Result<Decision, String> {
+    if let Some(check) = event.check.as_ref().filter(|check| *check != check::NAME) {
+        return Err(format!("the check `{check}` is not that of the review"));
+    }
+    Ok(Decision::ReviewAt {
+        repository: event.repository.clone(),
+        head_sha: event.head_sha.clone(),
+        source: HeadOf::CheckOf { app: event.app.clone() },
+        trigger: Some(by(&event.sender, event.rerun_by.as_ref())),
+    })
 }
 
 fn dispatch(event: &Dispatch, config: &TriggerConfig) -> Result<EventTask, String> {

@@ -5,6 +5,7 @@
 //! sees webhook JSON.
 
 pub mod access;
+mod check_payload;
 mod decide;
 pub mod mention;
 pub mod payload;
@@ -19,7 +20,7 @@ use patchwright_forge::{Account, CommentPlace, RepositoryId};
 use patchwright_types::task::IssueSnapshot;
 
 pub use self::decide::{
-    Decision, EventTask, HeadBranch, OWN_BRANCHES, TriggerConfig, decide, is_own_branch,
+    Decision, EventTask, HeadBranch, HeadOf, OWN_BRANCHES, TriggerConfig, decide, is_own_branch,
     own_branch_beside,
 };
 
@@ -38,6 +39,10 @@ pub enum Event {
     Commented(Commented),
     /// Checks on a commit have ended.
     Checked(Checked),
+    /// Somebody asked for a check again, on its page.
+    Rerequested(Rerequested),
+    /// A merge queue asks for the checks of a commit that it has made.
+    Queued(Queued),
     /// Somebody, or some program, asked for an issue or a pull request by number.
     Dispatch(Dispatch),
     /// An event that sets nothing off.
@@ -62,6 +67,8 @@ impl Event {
                 }
                 &mut event.repository
             }
+            Event::Rerequested(event) => &mut event.repository,
+            Event::Queued(event) => &mut event.repository,
             Event::Dispatch(event) => &mut event.repository,
             Event::Other { .. } => return self,
         };
@@ -187,6 +194,27 @@ pub struct Checked {
     /// Who started a workflow again, when that was somebody else.
     pub rerun_by: Option<Account>,
     pub at: Option<DateTime<Utc>>,
+}
+
+/// A check, or all checks of an App at a commit, that somebody wants again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rerequested {
+    pub repository: RepositoryId,
+    /// Name of the check; `None` for all of the App's.
+    pub check: Option<String>,
+    /// The App whose check it is, by the name in its address.
+    pub app: String,
+    pub head_sha: String,
+    pub sender: Account,
+    /// Who started the workflow again, when that was somebody else.
+    pub rerun_by: Option<Account>,
+}
+
+/// A commit of a merge queue, made of the base branch and pull requests that passed their checks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Queued {
+    pub repository: RepositoryId,
+    pub head_sha: String,
 }
 
 /// A request for one issue or pull request, by `workflow_dispatch` or `repository_dispatch`.

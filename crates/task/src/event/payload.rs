@@ -13,6 +13,7 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::check_payload::{self, MergeGroup, OneCheck};
 use super::pull_payload::{self, CommentPayload, CompletedChecks, Pull};
 use super::{Dispatch, Event, IssueAssigned, IssueLabeled, IssueOpened};
 use patchwright_base::error::{Failure, Result};
@@ -52,6 +53,10 @@ pub(super) struct Payload {
     pub(super) workflow_run: Option<CompletedChecks>,
     #[serde(default)]
     pub(super) check_suite: Option<CompletedChecks>,
+    #[serde(default)]
+    pub(super) check_run: Option<OneCheck>,
+    #[serde(default)]
+    pub(super) merge_group: Option<MergeGroup>,
     #[serde(default)]
     pub(super) label: Option<Label>,
     #[serde(default)]
@@ -135,7 +140,13 @@ pub fn parse(name: &str, json: &[u8], env: &ActionEnv) -> Result<Event> {
         Kind::Dispatch => dispatch(name, payload, repository, env),
         Kind::Pull => pull_payload::pull_request(name, payload, repository, env),
         Kind::Comment => pull_payload::comment(name, payload, repository, env),
+        // A suite is asked for again as one of its checks is.
+        Kind::Checks if name == "check_suite" && is_again(payload.action.as_deref()) => {
+            check_payload::rerequested(name, payload, repository, env)
+        }
         Kind::Checks => pull_payload::checks(name, payload, repository, env),
+        Kind::OneCheck => check_payload::rerequested(name, payload, repository, env),
+        Kind::Queue => check_payload::queued(name, payload, repository),
     }
 }
 
@@ -176,6 +187,16 @@ pub fn envelope(json: &[u8]) -> Result<Envelope> {
         issue: Option<ObjectIds>,
         #[serde(default)]
         pull_request: Option<ObjectIds>,
+        #[serde(default)]
+        check_run: Option<PullsOf>,
+        #[serde(default)]
+        check_suite: Option<PullsOf>,
+    }
+    /// The work that a check asks for waits with the rest of its pull request's. For forks none is named.
+    #[derive(Deserialize)]
+    struct PullsOf {
+        #[serde(default)]
+        pull_requests: Option<Vec<ObjectIds>>,
     }
     #[derive(Deserialize)]
     struct ObjectIds {
@@ -186,7 +207,10 @@ pub fn envelope(json: &[u8]) -> Result<Envelope> {
     }
     let outside: EnvelopeJson = serde_json::from_slice(json)
         .map_err(|err| Failure::usage("the payload is not what GitHub sends").caused_by(err))?;
-    let about = outside.issue.or(outside.pull_request);
+    let of_check = outside.check_run.or(outside.check_suite);
+    let of_check = of_check.filter(|_| is_again(outside.action.as_deref()));
+    let first = of_check.and_then(|it| it.pull_requests?.into_iter().next());
+    let about = outside.issue.or(outside.pull_request).or(first);
     let repository_id = outside.repository.as_ref().and_then(|repository| repository.id);
     Ok(Envelope {
         action: outside.action.as_deref().map(short),
@@ -197,6 +221,10 @@ pub fn envelope(json: &[u8]) -> Result<Envelope> {
     })
 }
 
+fn is_again(action: Option<&str>) -> bool {
+    action == Some(check_payload::AGAIN)
+}
+
 /// The events that are read.
 #[derive(Clone, Copy)]
 enum Kind {
@@ -205,6 +233,8 @@ enum Kind {
     Pull,
     Comment,
     Checks,
+    OneCheck,
+    Queue,
 }
 
 impl Kind {
@@ -217,6 +247,8 @@ impl Kind {
                 Kind::Comment
             }
             "workflow_run" | "check_suite" => Kind::Checks,
+            "check_run" => Kind::OneCheck,
+            "merge_group" => Kind::Queue,
             _ => return None,
         })
     }

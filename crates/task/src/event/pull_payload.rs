@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 
+use super::check_payload::App;
 use super::payload::{
     ActionEnv, Issue, LONGEST_BODY, LONGEST_TITLE, Label, Payload, User, account, bounded,
     rerun_by, short,
@@ -63,7 +64,9 @@ pub(super) struct CompletedChecks {
     event: Option<String>,
     #[serde(default)]
     conclusion: Option<String>,
-    head_sha: String,
+    pub(super) head_sha: String,
+    #[serde(default)]
+    pub(super) app: Option<App>,
     #[serde(default)]
     head_branch: Option<String>,
     #[serde(default)]
@@ -102,7 +105,7 @@ struct ObjectId {
     id: Option<u64>,
 }
 
-fn missing(name: &str, what: &str) -> Failure {
+pub(super) fn missing(name: &str, what: &str) -> Failure {
     Failure::usage(format!("the payload of event `{name}` has no `{what}`"))
 }
 
@@ -256,7 +259,7 @@ fn snapshot(title: Option<String>, body: Option<String>) -> IssueSnapshot {
 }
 
 /// A commit id: it decides what is read, so it is checked here.
-fn commit(name: &str, sha: &str) -> Result<String> {
+pub(super) fn commit(name: &str, sha: &str) -> Result<String> {
     let is_id = matches!(sha.len(), 40 | 64) && sha.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_id.then(|| sha.to_ascii_lowercase()).ok_or_else(|| {
         Failure::usage(format!("the payload of event `{name}` has no commit id: `{}`", short(sha)))

@@ -23,8 +23,8 @@ pub struct AdmittedReview {
 }
 
 /// Checks access and state. A review changes nothing but what is said on the pull request, so it needs
-/// no access of an actor that the event does not name, and an archived repository can be read. The head is
-/// pinned in the request: a killed run of another head is another run.
+/// no access of an actor that the event does not name. An archived repository takes no review, and can be read without
+/// posting one. The head is pinned in the request: a killed run of another head is another run.
 pub async fn admit(
     world: &World,
     config: &Config,
@@ -36,6 +36,10 @@ pub async fn admit(
     // Whether a label starts a review is said by rules that have yet to be read: see `labeled`.
     if trigger.is_none_or(|trigger| trigger.label.is_none()) {
         admit::check_actor(forge, config, &repository.id, trigger).await?;
+    }
+    if repository.archived && !config.dry_run {
+        return Err(Failure::nothing_to_do(format!("`{}` is archived", repository.id))
+            .hint("unarchive the repository in its settings, or use `--dry-run` to post nothing"));
     }
     let pull = match forge.pull_request(&repository.id, number).await {
         Ok(pull) => pull,

@@ -17,6 +17,7 @@ pub mod outbox;
 mod plan;
 mod post;
 pub mod publish;
+pub(crate) mod queue;
 mod recalled;
 pub mod run;
 pub mod salvage;
