@@ -124,9 +124,30 @@ fn what_a_compiler_writes_is_left_out_and_named() {
     exec(&world, &[]).expect(0);
     assert_eq!(patched(&world), ["calc.sh", "moved", "run", "sample.bin", "tool"]);
     let flags = result(&world)["judgement"]["flags"].to_string();
-    let named = "left out of the change as packages, caches or compiled files: `app`, `calc.o`";
+    let named = "left out of the change as packages, caches or build outputs: `app`, `calc.o`";
     assert!(flags.contains(named), "{flags}");
     assert!(world.told().contains("java is at home"), "{}", world.told());
+}
+
+/// Beside a compiler's: what the tools wrote that were asked to build, and nothing that the model wrote.
+#[test]
+fn the_tree_of_a_build_is_left_out_and_named() {
+    let build = "perl Makefile.PL && make && mkdir -p out && echo cache > out/CMakeCache.txt && echo '*' > out/a.cmake && \
+        mkdir -p own && echo 'all:' > own/Makefile";
+    let world = TestWorld::local([sh(build), custom("apply_patch", PATCH), say("Done.")]);
+    let project = project(&world);
+    fs_err::create_dir(project.join("lib")).unwrap();
+    fs_err::write(project.join("lib/Calc.pm"), "package Calc; our $VERSION = '1.0'; 1;\n").unwrap();
+    let makefile =
+        "use ExtUtils::MakeMaker;\nWriteMakefile(NAME => 'Calc', VERSION_FROM => 'lib/Calc.pm');\n";
+    fs_err::write(project.join("Makefile.PL"), makefile).unwrap();
+    git(&project, &["add", "."]);
+    git(&project, &["commit", "--quiet", "--message", "Perl"]);
+    exec(&world, &[]).expect(0);
+    assert_eq!(patched(&world), ["calc.sh", "own/Makefile"], "{}", world.told());
+    let flags = result(&world)["judgement"]["flags"].to_string();
+    let named = "`MYMETA.json`, `MYMETA.yml`, `Makefile`, `blib`, `out`, `pm_to_blib`";
+    assert!(flags.contains(named), "{flags}");
 }
 
 #[test]

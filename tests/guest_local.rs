@@ -177,7 +177,7 @@ async fn local_sandbox_runs_setup_once() {
     let image = sandbox.prepare(&image_spec(&setup, Some(&tree))).await.unwrap();
     let again = sandbox.prepare(&image_spec(&setup, Some(&tree))).await.unwrap();
     assert_eq!((&again.reference, again.is_cached), (&image.reference, true));
-    assert_eq!(image.description, "local, with 1 setup commands");
+    assert_eq!(image.description, "local, with 1 setup command");
     // Another repository's tree may make the same commands do anything.
     let other =
         ImageSpec { repository: "acme/other".to_owned(), ..image_spec(&setup, Some(&tree)) };

@@ -383,6 +383,33 @@ async fn packages_that_the_tree_keeps_are_files_like_others_and_other_ones_are_n
 }
 
 #[tokio::test]
+async fn trees_of_builds_are_named_and_sources_in_them_stay() {
+    let guest = Guest::start().await;
+    let tree = tar(&[("kept/CMakeCache.txt", 0o644, "x"), ("src/a.c", 0o644, "a\n")]);
+    guest.client.upload(tree.as_slice()).await.unwrap();
+    let script = "mkdir -p b/x && touch b/CMakeCache.txt b/x/y; echo k > kept/k; \
+        mkdir -p new && cd new && echo 'project(n)' > CMakeLists.txt && touch CMakeCache.txt && \
+        echo '# This is the CMakeCache file.' > CMakeCache.txt && echo 'int n;' > n.c; cd ..; \
+        mkdir -p vpath && touch vpath/config.status vpath/Makefile; \
+        mkdir -p java/target/surefire-reports java/src/target && touch java/target/x java/src/target/Target.java; \
+        mkdir -p cs/obj && touch cs/obj/project.assets.json; mkdir -p obj && echo v > obj/teapot.txt";
+    guest.sh(script).await;
+    let mut found = guest.collect().await;
+    found.files.sort_by(|a, b| a.path.cmp(&b.path));
+    let paths: Vec<&str> = found.files.iter().map(|file| file.path.as_str()).collect();
+    let expected = [
+        "java/src/target/Target.java",
+        "kept/k",
+        "new/CMakeLists.txt",
+        "new/n.c",
+        "obj/teapot.txt",
+    ];
+    assert_eq!(paths, expected);
+    let artefacts = ["b", "cs/obj", "java/target", "new/CMakeCache.txt", "vpath"];
+    assert_eq!(found.listing.artefacts, artefacts);
+}
+
+#[tokio::test]
 async fn uploads_names_that_cannot_be_changed() {
     let guest = Guest::start().await;
     let tree = tar(&[("a\nb", 0o644, "x"), ("c", 0o644, "y")]);

@@ -49,7 +49,7 @@ fn a_check_without_its_program_is_said_and_held_against_nobody() {
     assert_eq!(world.model.requests().len(), 2, "nothing is given back");
     let pull = &world.github.pulls()[0];
     assert!(!pull.draft, "{}", pull.body);
-    let said = "could not be run here: command not found in the image";
+    let said = r"could not be run here: \`no-such-runner\` is not in the image";
     assert!(pull.body.contains(said), "{}", pull.body);
     assert!(pull.body.contains("nothing shows that this works"), "{}", pull.body);
     assert_eq!(result(&world)["checks"], "none");

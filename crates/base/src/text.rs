@@ -85,6 +85,11 @@ pub fn line(text: &str) -> String {
     cut(&folded.join(" "), 300)
 }
 
+/// A command on one line: a line end, which separates commands as a space does not, shows as `⏎`.
+pub fn one_line(command: &str) -> String {
+    line(&command.trim().replace("\\\n", " ").replace('\n', " ⏎ "))
+}
+
 /// At most `most` characters; what is cut shows as `…`.
 pub fn cut(text: &str, most: usize) -> String {
     if text.char_indices().nth(most).is_none() {

@@ -39,17 +39,18 @@ pub(super) fn is_compiled(parent: BorrowedFd<'_>, name: &OsStr, stat: &Stat) -> 
     if folder::kind(stat) != FileType::RegularFile || !(is_named || is_executable) {
         return false;
     }
-    let Some(first) = first_bytes(parent, name) else { return false };
+    let Some(first) = first_bytes(parent, name, 8) else { return false };
     let begins = |magic: &&[u8]| first.starts_with(magic);
     MAGIC.iter().any(begins) || text.ends_with(".obj") && COFF.iter().any(begins)
 }
 
-fn first_bytes(parent: BorrowedFd<'_>, name: &OsStr) -> Option<Vec<u8>> {
+/// The beginning of a file, in at most this many bytes; `None` when it cannot be read.
+pub(super) fn first_bytes(parent: BorrowedFd<'_>, name: &OsStr, most: u64) -> Option<Vec<u8>> {
     // Not blocking: the name may be a pipe by now.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::openat(parent, name, flags, Mode::empty()).ok()?);
-    let mut first = Vec::with_capacity(8);
-    file.take(8).read_to_end(&mut first).ok()?;
+    let mut first = Vec::new();
+    file.take(most).read_to_end(&mut first).ok()?;
     Some(first)
 }
 

@@ -30,6 +30,7 @@ pub mod environment;
 mod flow;
 pub mod folder;
 mod fork_server;
+mod generated;
 mod git_index;
 pub mod git_pattern;
 mod keeper;

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use super::compiled;
 use super::folder::{self, Folder, Parents};
+use super::generated;
 use super::git_pattern::as_git;
 use super::transfer::{Base, Entry};
 use super::wanted::Wanted;
@@ -36,7 +37,7 @@ pub enum SurveyEntry<'f> {
     File(File<'f>),
     /// A folder that is another repository.
     Repository,
-    /// A folder or file of packages or caches.
+    /// A folder or file of packages, caches or builds.
     Artefact,
     /// What cannot be looked at, and why.
     Odd(&'static str),
@@ -162,9 +163,13 @@ impl Walk<'_> {
         if is_artefact(name, is_folder) && !is_kept {
             return (self.take)(path, SurveyEntry::Artefact);
         }
-        // What the tree had was compiled by somebody who wanted it there, wherever it is now.
+        // What the tree had was made by somebody who wanted it there, wherever it is now.
         let is_new = self.wanted.moved_to(path).next().is_none();
-        if !is_folder && is_new && compiled::is_compiled(parent, name, &stat) {
+        let is_made = || {
+            compiled::is_compiled(parent, name, &stat)
+                || generated::is_generated(parent, name, &stat)
+        };
+        if !is_folder && is_new && is_made() {
             return (self.take)(path, SurveyEntry::Artefact);
         }
         if !is_folder {
@@ -178,7 +183,8 @@ impl Walk<'_> {
             Ok(inner) => inner,
             Err(err) => return self.unreadable(path, err),
         };
-        if !is_kept && folder::look(inner.as_fd(), OsStr::new("CACHEDIR.TAG")).is_ok() {
+        let is_cache = || folder::look(inner.as_fd(), OsStr::new("CACHEDIR.TAG")).is_ok();
+        if !is_kept && (is_cache() || generated::is_build_tree(inner.as_fd(), name)) {
             return (self.take)(path, SurveyEntry::Artefact);
         }
         if folder::look(inner.as_fd(), OsStr::new(".git")).is_ok() {
@@ -250,7 +256,17 @@ fn has_below(entries: &BTreeMap<Vec<u8>, Entry>, path: &[u8]) -> bool {
 /// interpreters and test runners, installed packages. Only ever asked about what the tree has no files
 /// in. Folders with a `CACHEDIR.TAG` (<https://bford.info/cachedir/>) are left out as well.
 fn is_artefact(name: &OsStr, is_folder: bool) -> bool {
-    const FOLDERS: &[&str] = &["__pycache__", "node_modules", ".tox", ".nox", ".venv", ".gradle"];
+    const FOLDERS: &[&str] = &[
+        "__pycache__",
+        "node_modules",
+        ".tox",
+        ".nox",
+        ".venv",
+        ".gradle",
+        // Of automake and libtool.
+        ".deps",
+        ".libs",
+    ];
     let name = name.to_string_lossy();
     if is_folder {
         return FOLDERS.contains(&name.as_ref())

@@ -55,7 +55,7 @@ impl Judgement {
     }
 }
 
-/// The rule of the flag about packages, caches and compiled files: nothing of them is in the change.
+/// The rule of the flag about packages, caches and build outputs: nothing of them is in the change.
 pub const ARTEFACTS: &str = "artefacts";
 
 /// Beginnings of the ids of flags that make the pull request a draft.
@@ -169,7 +169,7 @@ pub fn check(
         judgement.flags.push(Violation::new("path.refused", Some(path.clone()), message));
     }
     for (rule, what, paths) in [
-        (ARTEFACTS, "as packages, caches or compiled files", &change.artefacts),
+        (ARTEFACTS, "as packages, caches or build outputs", &change.artefacts),
         ("ignored", "because `.gitignore` ignores them", &change.ignored),
     ] {
         if !paths.is_empty() {

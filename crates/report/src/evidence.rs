@@ -31,7 +31,7 @@ pub fn evidence(evidence: &Evidence) -> String {
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} |",
-            code_cell(&row.command),
+            code_cell(&text::one_line(&row.command)),
             verdict(row.base.as_ref(), Standing::NotRun),
             verdict(row.head.as_ref(), row.standing()),
             row.head
@@ -107,7 +107,11 @@ fn broken(out: &mut String, evidence: &Evidence) {
 /// What became of the tests of a check: a line, and the names behind it.
 fn tests(out: &mut String, row: &EvidenceRow, rows: usize) {
     let Some(tests) = &row.tests else { return };
-    let whose = if rows == 1 { String::new() } else { format!(" of {}", code(&row.command)) };
+    let whose = if rows == 1 {
+        String::new()
+    } else {
+        format!(" of {}", code(&text::one_line(&row.command)))
+    };
     let _ = writeln!(out, "\n**Tests**{whose}: {}", tests.line());
     let lists: Vec<(&str, &Names)> = lists(tests);
     if lists.is_empty() {
@@ -138,7 +142,7 @@ pub fn lost_tests(evidence: &Evidence) -> Vec<String> {
     let lost = lost.filter_map(|row| Some((&row.command, row.unseen_tests()?)));
     lost.map(|(command, count)| {
         let tests = if count == 1 { "1 test".to_owned() } else { format!("{count} tests") };
-        let command = code(&text::cut(command, MAX_NAME));
+        let command = code(&text::cut(&text::one_line(command), MAX_NAME));
         format!(
             "{command} ran {tests} before the change and none with it, as far as its output says."
         )
@@ -170,7 +174,7 @@ fn outputs(out: &mut String, evidence: &Evidence) {
     let shown = shown.filter_map(|row| Some((row, row.head.as_ref()?)));
     for (row, run) in shown.filter(|(_, run)| !run.tail.is_empty()).take(MAX_OUTPUTS) {
         let tail = text::fence(&run.digest(OUTPUT_BYTES), "");
-        let command = html(&row.command);
+        let command = html(&text::one_line(&row.command));
         let _ = write!(
             out,
             "\n<details><summary>Output of <code>{command}</code></summary>\n\n{tail}\n</details>\n"

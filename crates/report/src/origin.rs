@@ -88,8 +88,10 @@ fn short(image: &str) -> String {
     const ALGORITHM: &str = "sha256:";
     match image.split_once(ALGORITHM) {
         Some((name, digest)) => {
-            let digest: String = digest.chars().take(DIGEST).collect();
-            format!("{name}{ALGORITHM}{digest}")
+            let end = digest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digest.len());
+            // What follows it may close a bracket that was opened before it.
+            let (digest, rest) = digest.split_at(end);
+            format!("{name}{ALGORITHM}{}{rest}", digest.get(..DIGEST).unwrap_or(digest))
         }
         None => image.to_owned(),
     }
@@ -129,5 +131,8 @@ mod tests {
              0 tokens in, 0 out · run `r` · `patchwright 0.1.0`\n\n</details>\n"
         );
         assert_eq!(enforced(&provenance), "- Enforced: network, root\n");
+        let id = format!("app:1 (sha256:{}) with 1 setup command", "ab".repeat(32));
+        assert_eq!(short(&id), "app:1 (sha256:abababababab) with 1 setup command");
+        assert_eq!(short("app@sha256:ab"), "app@sha256:ab");
     }
 }

@@ -211,7 +211,7 @@ fn asked(item: &Item) -> Option<String> {
 fn check(when: &str, run: &CheckRun) -> String {
     let went = if run.is_clean() { "passed" } else { "failed" };
     let took = format_milliseconds(run.duration_ms);
-    format!("check on {}: `{}` {went} · {took}", short(when), short(&run.command))
+    format!("check on {}: `{}` {went} · {took}", short(when), short(&text::one_line(&run.command)))
 }
 
 fn planned(plan: &Plan) -> Vec<String> {

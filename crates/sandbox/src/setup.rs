@@ -239,6 +239,15 @@ fn entry(used: HostUse) -> Option<String> {
     Some(format!("{}={address}", name.unwrap_or(&used.host)))
 }
 
+/// How many commands ran, for the description of what they left.
+pub(crate) fn counted(runs: &[SetupRun]) -> String {
+    let commands = if runs.len() == 1 { "setup command" } else { "setup commands" };
+    match runs.iter().filter(|ran| ran.has_failed()).count() {
+        0 => format!("{} {commands}", runs.len()),
+        failed => format!("{} {commands}, {failed} failed", runs.len()),
+    }
+}
+
 /// As much of an output as there is room for: its end.
 fn fitting(output: String, room: &mut usize) -> String {
     let mut from = output.len().saturating_sub(*room);

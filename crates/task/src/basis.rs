@@ -180,7 +180,7 @@ impl Run<'_> {
                 Some(code) => format!("failed with exit code {code}"),
                 None => "could not be run".to_owned(),
             };
-            format!("`{}` {end}", text::line(&check.command))
+            format!("`{}` {end}", text::one_line(&check.command))
         });
         let checks: Vec<String> = checks.collect();
         if !checks.is_empty() {

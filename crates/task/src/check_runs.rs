@@ -11,6 +11,7 @@ use super::run::Run;
 use crate::verify::{self, PlannedCheck};
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::text;
+use patchwright_config::SandboxChoice;
 use patchwright_ecosystems::results::command_with_report;
 use patchwright_journal::Entry;
 use patchwright_sandbox::{PreparedImage, Running, SandboxSpec};
@@ -126,6 +127,7 @@ fn plan(run: &Run<'_>, command: &str, place: usize, side: CheckTarget<'_>) -> Pl
             .filter(|before| before.exit_code.is_some() && !before.timed_out)
             .map(|before| Duration::from_millis(before.duration_ms)),
         report,
+        is_local: run.config.sandbox == SandboxChoice::Local,
     }
 }
 
@@ -159,7 +161,7 @@ async fn in_sandboxes(
         ran.extend(ended);
         let Some(first) = lost.into_iter().next() else { return Ok(ran) };
         let note = first.note.clone().unwrap_or_default();
-        let command = text::line(&first.command);
+        let command = text::one_line(&first.command);
         if lost_once.as_ref() == Some(&first.command) || left < verify::LEAST_TIME {
             run.environment
                 .ui
@@ -355,7 +357,8 @@ fn describe(check: &CheckRun, side: CheckTarget<'_>) -> String {
         },
         (None, _) => "could not be run".to_owned(),
         (Some(code), _) if check.unrunnable => {
-            format!("could not be run here (exit code {code})")
+            let why = check.note.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            format!("could not be run here (exit code {code}){why}")
         }
         (Some(code), _) if check.is_flaky() => {
             format!("failed with exit code {code}, and passed when it was run once more")
@@ -366,12 +369,28 @@ fn describe(check: &CheckRun, side: CheckTarget<'_>) -> String {
     let tests = tests
         .map(|tests| format!(" ({} of {} tests fail)", tests.counts.bad(), tests.counts.all()));
     let tests = tests.unwrap_or_default();
-    format!("check on {}: `{}` {verdict}{tests}", side.name(), text::line(&check.command))
+    format!("check on {}: `{}` {verdict}{tests}", side.name(), text::one_line(&check.command))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_copies_a_command_gets_the_one_that_ran() {
+        let check = CheckRun {
+            command: "export LEVEL=high\nmake \\\n  test\n".to_owned(),
+            exit_code: Some(127),
+            unrunnable: true,
+            note: Some("`make` is not on this machine".to_owned()),
+            ..CheckRun::default()
+        };
+        assert_eq!(
+            describe(&check, CheckTarget::Base),
+            "check on base: `export LEVEL=high ⏎ make test` could not be run here (exit code 127): \
+             `make` is not on this machine"
+        );
+    }
 
     fn took(seconds: u64, timed_out: bool) -> CheckRun {
         CheckRun {

@@ -8,6 +8,7 @@ use super::settle::{BlobsOf, JudgedChange};
 use super::structured::Output;
 use super::workspace::Workspace;
 use patchwright_agent::StopKind;
+use patchwright_base::text;
 use patchwright_config::Mode;
 use patchwright_policy::{Judgement, own_checks};
 use patchwright_sandbox::PreparedImage;
@@ -205,7 +206,7 @@ fn unchecked(evidence: &Evidence) -> Option<String> {
     // Where none ran on the change, that is another matter.
     let is_any = evidence.rows.iter().any(|row| row.head.is_some());
     let row = open.iter().find(|row| is_any && row.base.as_ref().is_some_and(ran))?;
-    let command = patchwright_base::text::code(&row.command);
+    let command = text::code(&text::one_line(&row.command));
     Some(format!("{command} was run before the change, and not to its end with it"))
 }
 
@@ -213,7 +214,7 @@ fn unchecked(evidence: &Evidence) -> Option<String> {
 fn red(evidence: &Evidence) -> Option<String> {
     let red = evidence.red();
     let row = red.iter().find(|row| row.standing() == Standing::Broken).or(red.first())?;
-    let command = patchwright_base::text::code(&row.command);
+    let command = text::code(&text::one_line(&row.command));
     let more = match red.len() {
         1 => String::new(),
         count => format!(", and {} more", count - 1),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::packing::Packing;
 use super::run::Run;
+use super::verify;
 use super::workspace::{Rules, Workspace};
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::text;
@@ -252,8 +253,18 @@ fn hint(config: &Config, ran: &SetupRun) -> Option<String> {
     if ran.refused.is_empty() && (ran.timed_out || ran.exit_code.is_none()) {
         return Some("give setup more time with `limits.setup-timeout`".to_owned());
     }
-    network_hint(&ran.refused, config.setup_hosts().is_empty()).or_else(|| {
-        (ran.exit_code == Some(127))
-            .then(|| "a program is not in the image: name another one with `image`".to_owned())
-    })
+    let is_local = config.sandbox == SandboxChoice::Local;
+    let absent = || {
+        let what = verify::absent_program(&ran.output, is_local);
+        let next = match is_local {
+            true => "install it, or use `--sandbox docker` with an image that has it",
+            false => "name another one with `image`",
+        };
+        format!("{what}: {next}")
+    };
+    network_hint(&ran.refused, config.setup_hosts().is_empty())
+        .or_else(|| (ran.exit_code == Some(127)).then(absent))
+        .or_else(|| {
+            verify::needs_sockets(&ran.output, is_local).then(|| verify::NO_SOCKETS.to_owned())
+        })
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use patchwright_base::text;
-use patchwright_ecosystems::results::{self, Report, TestResults};
+use patchwright_ecosystems::results::{self, Report};
 use patchwright_guest::protocol::{Exec, MAX_OUTPUT_CAP};
 use patchwright_guest::tool::CommandOutput;
 use patchwright_sandbox::client::{Client, GuestError};
@@ -26,6 +26,9 @@ const MAX_TEST_BYTES: usize = 400 << 10;
 /// What the shell says when there is no such program, and when it may not be run.
 const COMMAND_NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;
+/// Why Gradle does nothing where commands have no sockets, and what helps.
+pub(super) const NO_SOCKETS: &str =
+    "Gradle needs sockets, which commands in the local sandbox do not have: use `--sandbox docker`";
 /// Less than this is not worth the start of a check.
 pub const LEAST_TIME: Duration = Duration::from_secs(1);
 
@@ -40,6 +43,8 @@ pub struct PlannedCheck {
     pub before: Option<Duration>,
     /// Where its runner can leave a report outside of the workspace.
     pub report: Option<Report>,
+    /// In the local sandbox, whose programs are those of the machine.
+    pub is_local: bool,
 }
 
 /// Runs the commands one after the other with `sh -lc`, each at most its own time and all of them at most
@@ -169,7 +174,8 @@ async fn of_output(
     };
     let (tests, tail) = tokio::task::spawn_blocking(parsing).await.unwrap_or_default();
     let tests = Some(tests).filter(|tests| !tests.is_empty());
-    let missing = missing_program(exit_code, timed_out, &tail, tests.as_ref());
+    let is_judged = timed_out || exit_code == 0 || tests.is_some();
+    let missing = if is_judged { None } else { what_is_missing(exit_code, &tail, check.is_local) };
     let note = match exit_code {
         _ if timed_out => Some(stopped(timeout, check.why_short)),
         137 => Some("killed, perhaps for want of memory".to_owned()),
@@ -197,28 +203,45 @@ fn stopped(timeout: Duration, why_short: Option<&str>) -> String {
     }
 }
 
-/// What shows that a check could not do its work here, whatever the code is like.
-fn missing_program(
-    exit_code: i32,
-    timed_out: bool,
-    tail: &str,
-    tests: Option<&TestResults>,
-) -> Option<String> {
-    if timed_out || exit_code == 0 || tests.is_some() {
-        return None;
-    }
+/// What shows that a check that failed without a test could not do its work here, whatever the code is like.
+fn what_is_missing(exit_code: i32, tail: &str, is_local: bool) -> Option<String> {
     let says = |line: &str| {
         // What `make` says of a recipe that the shell could not run.
         let is_make = line.starts_with("make") && line.ends_with("Error 127");
         is_make || line.ends_with("No module named pytest")
     };
     match exit_code {
-        COMMAND_NOT_FOUND => Some("command not found in the image".to_owned()),
+        COMMAND_NOT_FOUND => Some(absent_program(tail, is_local)),
         NOT_EXECUTABLE => Some("not executable".to_owned()),
+        _ if needs_sockets(tail, is_local) => Some(NO_SOCKETS.to_owned()),
         _ => tail.lines().rev().take(5).find(|line| says(line.trim_end())).map(|line| {
-            format!("a program is missing in the image: {}", text::cut(line.trim(), 200))
+            let place = place(is_local);
+            format!("a program is missing {place}: {}", text::cut(line.trim(), 200))
         }),
     }
+}
+
+/// Gradle's daemon asks for an address of the machine before it does anything else, and ends when there is none.
+pub(super) fn needs_sockets(output: &str, is_local: bool) -> bool {
+    is_local && output.contains("Could not determine a usable local IP for this machine")
+}
+
+/// The program that a shell did not find, and where.
+pub(super) fn absent_program(output: &str, is_local: bool) -> String {
+    let name = |line: &str| {
+        let line = line.trim_end();
+        let before =
+            line.strip_suffix(": command not found").or(line.strip_suffix(": not found"))?;
+        let name = before.rsplit(": ").next().filter(|name| name.len() < 100)?;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./+".contains(c);
+        (!name.is_empty() && name.chars().all(is_plain)).then(|| text::code(name))
+    };
+    let found = output.lines().rev().take(20).find_map(name);
+    format!("{} is not {}", found.unwrap_or_else(|| "a program".to_owned()), place(is_local))
+}
+
+fn place(is_local: bool) -> &'static str {
+    if is_local { "on this machine" } else { "in the image" }
 }
 
 /// Base and head side by side, in the order of head; what ran only on base comes last.
@@ -242,25 +265,33 @@ mod tests {
 
     #[test]
     fn a_program_that_is_missing_says_nothing_about_the_code() {
+        let gradle = "* What went wrong:\n> Could not determine a usable local IP for this machine.\n\n* Try:\n> Run";
         let rows = [
-            (127, "sh: 1: jest: not found", true),
-            (126, "permission denied", true),
+            (127, "sh: 1: jest: not found", Some("`jest` is not in the image")),
+            (127, "sh: line 1: mix: command not found\n", Some("`mix` is not in the image")),
+            (127, "gone", Some("a program is not in the image")),
+            (126, "permission denied", Some("not executable")),
             (
                 2,
                 "gcc -c a.c\nmake: gcc: No such file\nmake: *** [Makefile:2: test] Error 127",
-                true,
+                Some("a program is missing in the image: make: *** [Makefile:2: test] Error 127"),
             ),
-            (1, "/usr/bin/python: No module named pytest", true),
-            (2, "make: *** [Makefile:2: test] Error 1", false),
-            (1, "ModuleNotFoundError: No module named 'app'", false),
-            (0, "make: *** [x] Error 127", false),
+            (
+                1,
+                "/usr/bin/python: No module named pytest",
+                Some("a program is missing in the image: /usr/bin/python: No module named pytest"),
+            ),
+            (2, "make: *** [Makefile:2: test] Error 1", None),
+            (1, "ModuleNotFoundError: No module named 'app'", None),
+            // Where there are sockets it is the code that says so.
+            (1, gradle, None),
         ];
         for (code, tail, expected) in rows {
-            assert_eq!(missing_program(code, false, tail, None).is_some(), expected, "{tail}");
+            assert_eq!(what_is_missing(code, tail, false).as_deref(), expected, "{tail}");
         }
-        // Where tests were read, tests ran.
-        let tests = results::parse(None, "running 1 test\ntest a ... FAILED\n", &[]);
-        assert_eq!(missing_program(127, false, "", Some(&tests)), None);
+        let local = |code, tail| what_is_missing(code, tail, true);
+        assert_eq!(local(127, "sh: 1: mix: not found").unwrap(), "`mix` is not on this machine");
+        assert_eq!(local(1, gradle).as_deref(), Some(NO_SOCKETS));
     }
 
     #[test]
@@ -272,6 +303,7 @@ mod tests {
             why_short: None,
             before: before.map(|seconds| second * seconds),
             report: None,
+            is_local: false,
         };
         assert!(is_cut_off(&check(Some(10)), second * 15));
         assert!(!is_cut_off(&check(Some(10)), second * 20), "it may never end");

@@ -71,12 +71,23 @@ pub(super) const KINDS: &[Kind] = &[
     kind!(dotnet, "", true, ["dotnet"]),
     kind!(deno, "", false, ["deno"]),
 ];
-/// Asked when no kind matched: the repository says itself how it is tested.
-const GENERIC: &[fn(&Root<'_>) -> Option<String>] = &[make, script];
+/// Asked when no kind matched: what the repository says itself, and kinds that would not be told apart from what CI
+/// does with them.
+const GENERIC: &[(&str, fn(&Root<'_>) -> Option<String>)] = &[
+    (OWN_TARGET, make),
+    (OWN_TARGET, script),
+    ("cmake", cmake),
+    ("perl", perl),
+    ("phpunit", phpunit),
+    ("rake", rake),
+];
+const OWN_TARGET: &str = "the repository's own target";
+/// PHPUnit's configuration.
+const PHPUNIT: &[&str] = &["phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"];
 
-/// What the repository has instead of a kind.
-pub(super) fn generic(root: &Root<'_>) -> Option<String> {
-    GENERIC.iter().find_map(|row| row(root))
+/// What the repository has instead of a kind: how it was found, and the command.
+pub(super) fn generic(root: &Root<'_>) -> Option<(&'static str, String)> {
+    GENERIC.iter().find_map(|(rule, row)| Some((*rule, row(root)?)))
 }
 
 fn cargo(root: &Root<'_>) -> Option<String> {
@@ -187,8 +198,7 @@ fn php(root: &Root<'_>) -> Option<String> {
     if json.get("scripts").and_then(|scripts| scripts.get("test")).is_some() {
         return Some("composer test".to_owned());
     }
-    let is_configured =
-        ["phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"].iter().any(|name| root.has(name));
+    let is_configured = PHPUNIT.iter().any(|name| root.has(name));
     is_configured.then(|| "vendor/bin/phpunit".to_owned())
 }
 
@@ -226,4 +236,57 @@ fn script(root: &Root<'_>) -> Option<String> {
             None => name.strip_suffix(".sh").map(|_| format!("sh ./{name}")),
         }
     })
+}
+
+/// Where the list at the top says that there are tests, and neither asks the network for anything nor needs libraries that
+/// an image may not have: then a failure is one of the code.
+fn cmake(root: &Root<'_>) -> Option<String> {
+    const FETCHES: &[&str] =
+        &["fetchcontent", "externalproject", "cpmaddpackage", "conan", "vcpkg"];
+    let text = root.text("CMakeLists.txt")?.to_ascii_lowercase();
+    let has_tests = text.contains("enable_testing(") || text.contains("include(ctest)");
+    let needs = |call: &str| {
+        let arguments = call.split(')').next().unwrap_or_default();
+        arguments.contains("required") && !arguments.trim_start().starts_with("threads")
+    };
+    let is_alone = !FETCHES.iter().any(|word| text.contains(word))
+        && !text.split("find_package(").skip(1).any(needs);
+    let folder = if root.has("build") { "cmake-build" } else { "build" };
+    (has_tests && is_alone).then(|| {
+        format!(
+            "cmake -S . -B {folder} && cmake --build {folder} && \
+             ctest --test-dir {folder} --output-on-failure"
+        )
+    })
+}
+
+fn perl(root: &Root<'_>) -> Option<String> {
+    let command = match () {
+        () if !root.has("t") => return None,
+        () if root.has("Build.PL") => "perl Build.PL && ./Build && ./Build test verbose=1",
+        () if root.has("Makefile.PL") => "perl Makefile.PL && make && make test TEST_VERBOSE=1",
+        () if root.has("cpanfile") && root.has("lib") => "prove -lvr t",
+        () => return None,
+    };
+    Some(command.to_owned())
+}
+
+/// Without a `composer.json` it is the program of the machine or of the image.
+fn phpunit(root: &Root<'_>) -> Option<String> {
+    let is_configured = PHPUNIT.iter().any(|name| root.has(name));
+    (is_configured && !root.has("composer.json")).then(|| "phpunit".to_owned())
+}
+
+/// Without a `Gemfile` there is nothing that bundler would start.
+fn rake(root: &Root<'_>) -> Option<String> {
+    if root.has("Gemfile") {
+        return None;
+    }
+    let text = root.text("Rakefile").unwrap_or_default();
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    match () {
+        () if has(&["TestTask", "task :test", "task test:"]) => Some("rake test".to_owned()),
+        () if has(&["RSpec::Core::RakeTask"]) => Some("rake spec".to_owned()),
+        () => (root.has(".rspec") && root.has("spec")).then(|| "rspec".to_owned()),
+    }
 }

@@ -90,8 +90,8 @@ impl CheckPlan {
 pub fn detect(tree: &dyn Tree, touched: &[String], has_services: bool) -> CheckPlan {
     let files = Files::new(tree);
     let mut ci = ci::read(&files);
-    if !has_services {
-        ci.jobs.retain(|job| job.services.is_empty());
+    for job in ci.jobs.iter_mut().filter(|_| !has_services) {
+        without_services(job);
     }
     let mut plan = CheckPlan { notes: ci.notes.clone(), ..CheckPlan::default() };
     plan.notes.extend(ci.jobs.iter().filter_map(left_out));
@@ -147,6 +147,17 @@ fn beside(files: &Files<'_>, ci: &CiPlan, kinds: &[(String, &Kind)], plan: &mut 
             plan.take_services(job);
             taken += 1;
         }
+    }
+}
+
+/// A job cannot have its services here.
+fn without_services(job: &mut Job) {
+    if let Some(name) = job.services.keys().next() {
+        let why = format!(
+            "service {name} is not there: services need containers (`--sandbox docker`) and that `services` is not empty"
+        );
+        job.lacks_service.get_or_insert(why);
+        job.services.clear();
     }
 }
 
@@ -213,26 +224,25 @@ fn unknown(files: &Files<'_>, ci: &CiPlan, plan: &mut CheckPlan) {
     if !plan.checks.is_empty() {
         return;
     }
+    plan.notes.extend(steps::unusable_tests(ci));
     let names: Vec<String> = files.list("").into_iter().map(|entry| entry.name).collect();
     let read = |name: &str| files.text(name).map(String::into_bytes);
-    if let Some(command) = kinds::generic(&Root { names: &names, read: &read }) {
-        let why = Source {
-            file: String::new(),
-            line: None,
-            rule: "the repository's own target".to_owned(),
-        };
-        let is_it = |step: &&CiStep| step.may_fail && step.command.trim_end() == command;
-        match ci.steps().find(is_it) {
-            Some(step) => plan.notes.push(steps::decides_nothing(step)),
-            None => plan.checks.push(check((&command, &[]), "", CheckOrigin::Convention, why)),
-        }
-        return;
-    }
+    let found = kinds::generic(&Root { names: &names, read: &read });
+    let found = found.map(|(rule, command)| {
+        (command, Source { file: String::new(), line: None, rule: rule.to_owned() })
+    });
     // `just test`, `task test`.
-    if let Some(target) =
-        ci::targets(files).into_iter().find(|target| target.is_for == StepPurpose::Test)
-    {
-        plan.checks.push(check((&target.command, &[]), "", CheckOrigin::Convention, target.why));
+    let target = || {
+        let mut targets = ci::targets(files).into_iter();
+        targets.find(|it| it.is_for == StepPurpose::Test).map(|it| (it.command, it.why))
+    };
+    let Some((command, why)) = found.or_else(target) else { return };
+    let is_it = |step: &&CiStep| step.may_fail && step.command.trim_end() == command;
+    match ci.steps().find(is_it) {
+        Some(step) => plan.notes.push(steps::decides_nothing(step)),
+        // What needs a service on the forge needs it here as well, and why it is not there has been said.
+        None if steps::needs_absent_service(ci, &command) => {}
+        None => plan.checks.push(check((&command, &[]), "", CheckOrigin::Convention, why)),
     }
 }
 

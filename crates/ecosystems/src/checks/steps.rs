@@ -1,5 +1,7 @@
 //! The test steps of CI as checks: which of them are taken for a kind of project, and what is built before them.
 
+use patchwright_base::text;
+
 use super::kinds::{KINDS, Kind};
 use super::{Check, CheckOrigin, CheckPlan, check};
 use crate::ci::{self, CiPlan, CiStep, Job, StepPurpose};
@@ -8,6 +10,9 @@ use crate::setup::{Note, Source};
 
 /// Most commands of CI for one kind in one folder.
 pub(super) const MAX_OF_CI: usize = 2;
+
+/// Most steps of CI of which it is said why they are no check.
+const MAX_NOTES: usize = 3;
 
 /// CI's commands for a kind in a folder, or else the one by convention.
 pub(super) fn of_kind(
@@ -50,6 +55,35 @@ pub(super) fn of_kind(
 pub(super) fn decides_nothing(step: &CiStep) -> Note {
     let text = format!("`{}` may fail there, so it is no check here", step.command.trim_end());
     Note { file: step.why.file.clone(), text }
+}
+
+/// Says which test steps of CI cannot be used here, and why. Those of a job without its services are said with the job.
+pub(super) fn unusable_tests(ci: &CiPlan) -> Vec<Note> {
+    let jobs = ci
+        .jobs
+        .iter()
+        .filter(|job| !job.is_for_agents && !job.is_container && job.lacks_service.is_none());
+    let tests = jobs.flat_map(|job| job.steps.iter().map(move |step| (job, step)));
+    let tests = tests.filter(|(_, step)| step.is_for == StepPurpose::Test && !step.may_fail);
+    let notes = tests.filter_map(|(job, step)| {
+        let more = || ci::what_more(&step.command).map(str::to_owned);
+        let why = step.unusable.clone().or_else(more)?;
+        let command = text::one_line(&step.command);
+        let text = format!("the test step `{command}` of job {} is left out: it {why}", job.name);
+        Some(Note { file: step.why.file.clone(), text })
+    });
+    notes.take(MAX_NOTES).collect()
+}
+
+/// CI runs a command at the root in a job that lacks a service here.
+pub(super) fn needs_absent_service(ci: &CiPlan, command: &str) -> bool {
+    let words = |command: &str| -> Vec<String> {
+        let words = command.split_whitespace().map(|word| word.trim_start_matches("./").to_owned());
+        words.skip_while(|word| word == "sh" || word == "bash").collect()
+    };
+    let jobs = ci.jobs.iter().filter(|job| job.lacks_service.is_some());
+    let mut steps = jobs.flat_map(|job| &job.steps);
+    steps.any(|step| step.folder.is_empty() && words(&step.command) == words(command))
 }
 
 /// The check that a step of CI is, with what is built before it.

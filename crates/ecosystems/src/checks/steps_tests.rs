@@ -79,6 +79,43 @@ fn what_another_job_or_step_builds_is_part_of_the_check() {
     assert_eq!(found(&files, &[]), [expected]);
 }
 
+/// Without the step that makes the `Makefile`, those that need it could only fail.
+#[test]
+fn what_makes_the_files_of_make_is_part_of_the_check() {
+    let rows = [
+        (
+            &["perl Makefile.PL", "make", "prove -lr t"][..],
+            "perl Makefile.PL && make && prove -lr t",
+        ),
+        (&["perl Build.PL", "./Build", "./Build test"], "perl Build.PL && ./Build && ./Build test"),
+        (
+            &["./autogen.sh", "./configure", "make && make check"],
+            "./autogen.sh && ./configure && { make && make check\n}",
+        ),
+        (
+            &["sh ./bootstrap", "./configure", "make check"],
+            "sh ./bootstrap && ./configure && make check",
+        ),
+        // This one fetches what it needs.
+        (&["./tools/bootstrap.sh", "make check"], "make check"),
+    ];
+    for (steps, expected) in rows {
+        let steps: Vec<String> = steps.iter().map(|it| format!("      - run: {it}\n")).collect();
+        let workflow = job(&steps.concat());
+        let says =
+            "command -v autoconf || echo 'apt-get install autoconf first, see https://curl.se'\n";
+        let files = [
+            (".github/workflows/ci.yml", workflow.as_str()),
+            ("Makefile.PL", ""),
+            ("autogen.sh", says),
+            ("configure", says),
+            ("bootstrap", "autoreconf -i\n"),
+            ("tools/bootstrap.sh", "curl -O https://example.com/x\n"),
+        ];
+        assert_eq!(found(&files, &[]), [expected], "{steps:?}");
+    }
+}
+
 #[test]
 fn what_a_test_command_builds_by_itself_is_not_built_before_it() {
     let rows = [

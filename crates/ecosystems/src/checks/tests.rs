@@ -33,7 +33,7 @@ fn folders_count_as_folders() {
 
 #[test]
 fn conventions_follow_lock_files_and_workspaces() {
-    let rows: [Row<'_>; 6] = [
+    let rows: [Row<'_>; 20] = [
         (
             &[("pyproject.toml", "pytest"), ("uv.lock", "")],
             &["export PATH=\"$PWD/.venv/bin:$PATH\"; python -m pytest -q"],
@@ -43,6 +43,36 @@ fn conventions_follow_lock_files_and_workspaces() {
         (&[("composer.json", "{}"), ("phpunit.xml.dist", "")], &["vendor/bin/phpunit"]),
         (&[("justfile", "test *args:\n    ./x\n")], &["just test"]),
         (&[("README.md", "")], &[]),
+        (
+            &[("CMakeLists.txt", "project(x)\nenable_testing()\nfind_package(Threads REQUIRED)\n")],
+            &[
+                "cmake -S . -B build && cmake --build build && ctest --test-dir build --output-on-failure",
+            ],
+        ),
+        (
+            &[("CMakeLists.txt", "include(CTest)\n"), ("build/x.sh", "")],
+            &[
+                "cmake -S . -B cmake-build && cmake --build cmake-build && ctest --test-dir cmake-build --output-on-failure",
+            ],
+        ),
+        (&[("CMakeLists.txt", "project(x)\n")], &[]),
+        (&[("CMakeLists.txt", "include(FetchContent)\nenable_testing()\n")], &[]),
+        (&[("CMakeLists.txt", "find_package(Boost 1.80 REQUIRED)\nenable_testing()\n")], &[]),
+        (
+            &[("Makefile.PL", ""), ("t/a.t", "")],
+            &["perl Makefile.PL && make && make test TEST_VERBOSE=1"],
+        ),
+        (
+            &[("Build.PL", ""), ("t/a.t", "")],
+            &["perl Build.PL && ./Build && ./Build test verbose=1"],
+        ),
+        (&[("cpanfile", ""), ("lib/A.pm", ""), ("t/a.t", "")], &["prove -lvr t"]),
+        (&[("t/a.t", "")], &[]),
+        (&[("phpunit.xml.dist", "")], &["phpunit"]),
+        (&[("Rakefile", "Rake::TestTask.new\n")], &["rake test"]),
+        (&[("Rakefile", "RSpec::Core::RakeTask.new(:spec)\n")], &["rake spec"]),
+        (&[("Rakefile", "task :build\n")], &[]),
+        (&[(".rspec", ""), ("spec/a_spec.rb", "")], &["rspec"]),
     ];
     for (files, expected) in rows {
         assert_eq!(found(files, &[]), expected, "{files:?}");
@@ -99,6 +129,77 @@ fn tests_beside_services_are_taken_where_services_can_be_had() {
     let files = [(".github/workflows/ci.yml", both.as_str()), ("pytest.ini", "")];
     let plan = detect(&tree(&files), &[], true);
     assert_eq!((plan.commands(), plan.services.len()), (vec!["pytest tests/unit".to_owned()], 0));
+}
+
+/// Nor is it run without them as if nothing were known about it.
+#[test]
+fn a_job_without_its_services_is_said() {
+    let with = |steps: &str| {
+        let services = "    services: { db: { image: 'postgres:16', ports: ['5432:5432'] } }\n";
+        job(steps) + services
+    };
+    let rows = [
+        ("      - run: sh ./run_tests.sh\n", "run_tests.sh", &[][..]),
+        ("      - run: ./run_tests.sh\n", "run_tests.sh", &[]),
+        ("      - run: make test\n", "Makefile", &[]),
+        ("      - run: make test-db\n", "Makefile", &["make test"]),
+    ];
+    for (steps, name, expected) in rows {
+        let workflow = with(steps);
+        let files = [(".github/workflows/ci.yml", workflow.as_str()), (name, "test:\n\tx\n")];
+        let plan = detect(&tree(&files), &[], false);
+        assert_eq!(plan.commands(), expected, "{steps}");
+        let notes: Vec<&str> = plan.notes.iter().map(|note| note.text.as_str()).collect();
+        let said = "the tests of job test are left out: service db is not there: services need containers (`--sandbox docker`) \
+                    and that `services` is not empty";
+        assert_eq!(notes, [said], "{steps}");
+        assert_eq!(detect(&tree(&files), &[], true).checks.len(), 1, "{steps}");
+    }
+}
+
+/// GitHub's starter for CMake on several platforms.
+const MULTI_PLATFORM: &str = r#"on: push
+jobs:
+  build:
+    runs-on: ${{ matrix.os }}
+    strategy:
+      matrix:
+        os: [ubuntu-latest, windows-latest]
+        build_type: [Release]
+        c_compiler: [gcc, clang, cl]
+        include:
+          - { os: windows-latest, c_compiler: cl, cpp_compiler: cl }
+          - { os: ubuntu-latest, c_compiler: gcc, cpp_compiler: g++ }
+          - { os: ubuntu-latest, c_compiler: clang, cpp_compiler: clang++ }
+    steps:
+      - id: strings
+        shell: bash
+        run: |
+          echo "build-output-dir=${{ github.workspace }}/build" >> "$GITHUB_OUTPUT"
+      - run: >
+          cmake -B ${{ steps.strings.outputs.build-output-dir }}
+          -DCMAKE_CXX_COMPILER=${{ matrix.cpp_compiler }}
+          -S ${{ github.workspace }}
+      - run: cmake --build ${{ steps.strings.outputs.build-output-dir }} --config ${{ matrix.build_type }}
+      - working-directory: ${{ steps.strings.outputs.build-output-dir }}
+        run: ctest --build-config ${{ matrix.build_type }}
+"#;
+
+#[test]
+fn what_a_step_says_to_later_ones_is_known_where_it_is_plain() {
+    let files = [(".github/workflows/ci.yml", MULTI_PLATFORM), ("CMakeLists.txt", "")];
+    let expected = "cmake -B ./build -DCMAKE_CXX_COMPILER=g++ -S . && cmake --build ./build --config Release && \
+                    cd build && ctest --build-config Release";
+    assert_eq!(found(&files, &[]), [expected]);
+    // Where it is not, the step is no check, and that is said.
+    let unknown = MULTI_PLATFORM.replace("${{ github.workspace }}/build", "$(mktemp -d)");
+    let files = [(".github/workflows/ci.yml", unknown.as_str()), ("CMakeLists.txt", "")];
+    let plan = detect(&tree(&files), &[], true);
+    assert_eq!(plan.commands(), [""; 0]);
+    let notes: Vec<&str> = plan.notes.iter().map(|note| note.text.as_str()).collect();
+    let said = "the test step `ctest --build-config Release` of job build is left out: it depends on \
+                `steps.strings.outputs.build-output-dir`";
+    assert_eq!(notes, [said]);
 }
 
 #[test]

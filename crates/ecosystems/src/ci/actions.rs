@@ -73,7 +73,7 @@ fn one(path: &str, text: &str, workflow: &Value, plan: &mut CiPlan) {
         if is_for_agents && name != "copilot-setup-steps" {
             continue;
         }
-        let known = ExpressionValues { matrix: matrix(job), environment: BTreeMap::new() };
+        let known = ExpressionValues { matrix: matrix(job), ..ExpressionValues::default() };
         if !runs(job.get("if").and_then(scalar).as_deref(), &known) || !is_linux(job, &known) {
             continue;
         }
@@ -132,11 +132,23 @@ fn matrix(job: &Value) -> BTreeMap<String, String> {
         let is_linux =
             |it: &&Value| !it.to_string().contains("windows") && !it.to_string().contains("macos");
         let chosen = entries.iter().find(is_linux).or(entries.first()).and_then(Value::as_object);
-        for (name, value) in chosen.into_iter().flatten() {
-            entry.extend(scalar(value).map(|value| (name.to_ascii_lowercase(), value)));
+        entry.extend(named(chosen));
+        return entry;
+    }
+    let chosen = entry.clone();
+    for more in included.into_iter().flatten().map(|it| named(it.as_object())) {
+        // It belongs to the entries that it does not contradict.
+        if more.iter().all(|(name, value)| chosen.get(name).is_none_or(|it| it == value)) {
+            entry.extend(more);
         }
     }
     entry
+}
+
+/// The plain values of an entry of a matrix.
+fn named(entry: Option<&Map<String, Value>>) -> BTreeMap<String, String> {
+    let values = entry.into_iter().flatten();
+    values.filter_map(|(name, it)| Some((name.to_ascii_lowercase(), scalar(it)?))).collect()
 }
 
 fn is_release(version: &str) -> bool {
@@ -192,6 +204,9 @@ impl Reader<'_> {
                     self.known.environment.insert(name.clone(), value.clone());
                     environment.insert(name, value);
                 }
+                let id = step.get("id").and_then(scalar).unwrap_or_default();
+                let outputs = shell::outputs(&left).into_iter();
+                self.known.outputs.extend(outputs.map(|(name, it)| (format!("{id}.{name}"), it)));
             }
         }
         job
@@ -283,10 +298,10 @@ impl Reader<'_> {
         let shell = self.setting(step, "shell");
         let shell = shell.map(|shell| resolve(&shell, &self.known).unwrap_or(shell));
         let folder = self.setting(step, "working-directory").unwrap_or_default();
-        let folder = resolve(&folder, &self.known).ok().and_then(|it| files::resolve("", &it));
-        if folder.is_none() {
-            refuse("runs in a folder that is not in the tree".to_owned());
-        }
+        let outside = "runs in a folder that is not in the tree";
+        let folder = resolve(&folder, &self.known)
+            .and_then(|it| files::resolve("", &it).ok_or_else(|| outside.to_owned()));
+        let folder = folder.map_err(&mut refuse).ok();
         environment.retain(|_, value| value.len() < 2_000);
         let is_for = classify::is_for(&resolved);
         let (folder, command) = shell::into_folder(folder.unwrap_or_default(), resolved.trim_end());

@@ -32,12 +32,14 @@ static USES: LazyLock<Vec<(Regex, StepPurpose)>> = LazyLock::new(|| {
         (r"\b(cargo|go|dotnet|mix|deno|swift|zig|dart|flutter|stack|cabal|lein|sbt|bazel|meson|hatch)\s+(\+\S+\s+|run\s+)?(nextest|tests?|llvm-cov)\b|\bcargo\s+hack\s+test\b", StepPurpose::Test),
         (r"\b(npm|pnpm|yarn|bun)\s+(-\S+\s+|run\s+|run-script\s+|-r\s+)*(test|t|tests|unit)\b(:\S+)?|\bnode\s+--test\b|\b(npx|pnpm|yarn|bunx)\s+(jest|vitest|mocha|ava|tap|karma)\b", StepPurpose::Test),
         (r"\b(jest|vitest|mocha|rspec|phpunit|pest|ctest|prove|bats|busted)\b|\brake\s+(test|spec)\b|\brails\s+test\b|\bcomposer\s+(run(-script)?\s+)?test\b", StepPurpose::Test),
-        (r"\b(mvnw?|gradlew?)\b.*\b(test|verify|check)\b|\b(make|just|task|ninja|cmake)\b.*\b(test|tests|check|unit-?tests?)\b|(^|\s)(\./|bash |sh )?\S*(run-?_?tests?|test)\.sh\b", StepPurpose::Test),
+        (r"\b(mvnw?|gradlew?)\b.*\b(test|verify|check)\b|\b(make|just|task|ninja|cmake)\b.*\b(test|tests|check|unit-?tests?)\b|(^|\s)(\./|bash |sh )?\S*(run-?_?tests?|test)\.sh\b|(^|\s)(\./Build|dzil|minil|scons|(\./)?waf)\s+(test|check)\b", StepPurpose::Test),
         (r"\b(pip3?|pipx|gem|bundle|composer|opam|cpanm|apt-get|apt|apk|dnf|yum|corepack|rustup)\s+.*\b(install|add|update|enable|fetch|component|target)\b|\b(npm|pnpm|yarn|bun)\s+(-\S+\s+)*(ci|install|i|add)\b|^\s*yarn\s*$|\byarn\s+--(frozen|immutable)", StepPurpose::Install),
         (r"\b(uv|poetry|pdm|pipenv|hatch)\s+(sync|install|pip|venv|env|lock)\b|\bcargo\s+(fetch|install)\b|\bgo\s+(mod\s+download|install|get)\b|\bdotnet\s+(restore|tool)\b|\bmix\s+(deps\.get|local)|\bpython\S*\s+-m\s+(pip|venv|ensurepip)\b|\bmake\s+(\S*deps|\S*install\S*|bootstrap|setup)\b|\bconda\s+(install|env)\b|\bgit\s+submodule\b", StepPurpose::Install),
         (r"\b(flake8|ruff|black|isort|mypy|pyright|pylint|bandit|eslint|prettier|biome|stylelint|tsc|rubocop|standardrb|phpstan|psalm|php-cs-fixer|golangci-lint|staticcheck|shellcheck|hadolint|yamllint|markdownlint|actionlint|clang-format|clang-tidy|ktlint|detekt|checkstyle|spotless\w*|pre-commit|typos|codespell|credo|dialyzer)\b|\bcargo\s+(\+\S+\s+)?(fmt|clippy|deny|audit|machete|doc)\b|\bgo\s+(vet|fmt)\b|\bgofmt\b|\bdotnet\s+format\b|\bmix\s+format\b|\b(npm|pnpm|yarn|bun)\s+(run\s+)?(lint|format|typecheck|type-check|fmt)\b|\b(make|just|task)\s+(lint|fmt|format|typecheck|style)\b", StepPurpose::Lint),
         (r"\b(cargo|go|npm\b.*\brun|pnpm|yarn|bun|dotnet|mvnw?|gradlew?|mix)\b.*\b(build|compile|package|assemble)\b|\bmake\b|\bcmake\b|\./configure\b|\bsetup\.py\s+build", StepPurpose::Build),
         (r"\b(npm|pnpm|yarn|bun)\b.*\b(codegen|generate|bundle|transpile|prepare|prepack)\b|\bprisma\s+generate\b|\b(turbo|nx|lerna|rush|vite|bazel|meson|just|task|hatch|zig|swift|stack|cabal)\b.*\b(build|compile|setup)\b|\b(tsc|webpack|rollup|esbuild|tsup|babel|swc|ninja|autoreconf|protoc)\b", StepPurpose::Build),
+        // What makes the files that `make` reads, and what builds instead of it.
+        (r"\bperl\s+(-\S+\s+)*(\./)?(Makefile|Build)\.PL\b|(^|&&\s*)(\./Build(\s+build)?\s*$|((sh|bash)\s+|\./)\S*\b(autogen|bootstrap|buildconf)(\.sh)?(\s|$)|(\./(Configure|config)|qmake\S*|phpize|autoconf|automake|aclocal|libtoolize|autopoint|scons)(\s|$)|(\./)?waf\s+(configure|build)\b)", StepPurpose::Build),
         (r"(^|\s)((python\S*|node|ruby|php|perl|sh|bash)\s+|\./)\S*\b(gen|generate|codegen|build|compile|prepare)\S*\.(py|[cm]?js|ts|rb|php|pl|sh)\b", StepPurpose::Build),
     ]
     .map(|(text, is_for)| (pattern(text), is_for))
@@ -73,6 +75,24 @@ pub(super) fn purpose(line: &str) -> StepPurpose {
 fn is_compiler(line: &str) -> bool {
     let is_tsc = line.split_whitespace().take(3).any(|word| word == "tsc");
     is_tsc && !line.contains("--noEmit")
+}
+
+/// A command makes the files by which others build, by a script that looks much the same in every repository.
+pub(super) fn configures(command: &str) -> bool {
+    let program = command.split_whitespace().find(|word| !matches!(*word, "sh" | "bash"));
+    let name = program.map(|program| program.rsplit('/').next().unwrap_or(program));
+    matches!(
+        name,
+        Some(
+            "configure"
+                | "Configure"
+                | "config"
+                | "autogen.sh"
+                | "autogen"
+                | "buildconf"
+                | "buildconf.sh"
+        )
+    )
 }
 
 /// The parts of a command that build, before its first test, with what goes to a folder or sets a variable for them,
@@ -120,27 +140,33 @@ pub(super) fn is_plain(command: &str) -> bool {
 
 /// A command that installs, makes its own environment, or is about more than the tests of the code.
 pub(crate) fn needs_more(command: &str) -> bool {
-    const WORDS: &[&str] = &[
-        " install ",
-        " install\n",
-        "npm ci",
-        " sync",
-        "tox",
-        "nox",
+    what_more(command).is_some()
+}
+
+/// Why a command is no check here, where it could run on the forge.
+pub(crate) fn what_more(command: &str) -> Option<&'static str> {
+    const INSTALLS: &[&str] =
+        &[" install ", " install\n", "npm ci", " sync", "wget ", "curl ", "sudo "];
+    const ELSE: &[&str] = &[
         "e2e",
         "end-to-end",
         "playwright",
         "cypress",
         "bench",
         "codecov",
-        "wget ",
-        "curl ",
-        "sudo ",
         "xvfb-run",
         "docker",
         "--watch",
     ];
-    WORDS.iter().any(|word| command.contains(word)) || command.trim_end().ends_with(" install")
+    let has = |words: &[&str]| words.iter().any(|word| command.contains(word));
+    match () {
+        () if has(&["tox", "nox"]) => Some("makes an environment of its own"),
+        () if has(INSTALLS) || command.trim_end().ends_with(" install") => {
+            Some("installs, and checks have no network")
+        }
+        () if has(ELSE) => Some("is about more than the tests of the code"),
+        () => None,
+    }
 }
 
 pub(super) fn unusable(command: &str) -> Option<&'static str> {
@@ -215,6 +241,9 @@ mod tests {
             ("ruff check .", StepPurpose::Lint),
             ("make", StepPurpose::Build),
             ("make test", StepPurpose::Test),
+            ("./Build test", StepPurpose::Test),
+            ("perl Makefile.PL && make && make test", StepPurpose::Test),
+            ("perl Makefile.PL INSTALL_BASE=/tmp/x", StepPurpose::Build),
             ("sudo apt-get update\nsudo apt-get install -y libpq-dev", StepPurpose::Install),
             ("bundle exec rspec", StepPurpose::Test),
         ];
@@ -246,6 +275,14 @@ mod tests {
             ("npm test", None),
             ("python3 tools/gen.py", Some("python3 tools/gen.py")),
             ("./build.sh", Some("./build.sh")),
+            ("perl Makefile.PL\nmake\nprove -lr t", Some("perl Makefile.PL && make")),
+            ("perl Build.PL\n./Build\n./Build test", Some("perl Build.PL && ./Build")),
+            ("./autogen.sh --no-check", Some("./autogen.sh --no-check")),
+            ("sh autogen.sh && ./configure", Some("sh autogen.sh && ./configure")),
+            ("./bootstrap", Some("./bootstrap")),
+            ("sh tools/bootstrap.sh", Some("sh tools/bootstrap.sh")),
+            ("phpize\n./configure\nmake", Some("phpize && ./configure && make")),
+            ("npm install bootstrap", None),
             ("python3 tools/report.py", None),
             ("echo build", None),
         ];

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 pub(super) struct ExpressionValues {
     pub matrix: BTreeMap<String, String>,
     pub environment: BTreeMap<String, String>,
+    /// What steps say to later ones, by `STEP.NAME`.
+    pub outputs: BTreeMap<String, String>,
 }
 
 /// A text with its expressions put in.
@@ -42,6 +44,9 @@ fn value(expression: &str, known: &ExpressionValues) -> Result<String, String> {
     {
         return Ok(value.clone());
     }
+    if let Some(value) = output_of_step(expression, known) {
+        return Ok(value);
+    }
     if let Some(port) = port_of_service(expression) {
         return Ok(port);
     }
@@ -52,6 +57,12 @@ fn value(expression: &str, known: &ExpressionValues) -> Result<String, String> {
         "github.workspace" => Ok(".".to_owned()),
         _ => Err(format!("depends on `{}`", patchwright_base::text::cut(expression, 60))),
     }
+}
+
+/// `steps.ID.outputs.NAME`, where the step writes a plain value.
+fn output_of_step(expression: &str, known: &ExpressionValues) -> Option<String> {
+    let (step, name) = expression.strip_prefix("steps.")?.split_once(".outputs.")?;
+    known.outputs.get(&format!("{step}.{name}")).cloned()
 }
 
 /// `job.services.NAME.ports['5432']`, with or without quotation marks: where a port of a service is reached,
@@ -120,7 +131,12 @@ mod tests {
     fn known() -> ExpressionValues {
         let matrix = [("os", "ubuntu-latest"), ("python", "3.12")];
         let matrix = matrix.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        ExpressionValues { matrix, environment: [("DIR".to_owned(), "src".to_owned())].into() }
+        let one = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
+        ExpressionValues {
+            matrix,
+            environment: one("DIR", "src"),
+            outputs: one("names.build-dir", "./build"),
+        }
     }
 
     #[test]
@@ -131,6 +147,7 @@ mod tests {
             ("${{ secrets.TOKEN }}", Err("uses a secret")),
             ("${{ github.token }}", Err("uses a secret")),
             ("${{ steps.a.outputs.b }}", Err("depends on `steps.a.outputs.b`")),
+            ("${{ steps.names.outputs.build-dir }}", Ok("./build")),
             ("${{ open", Ok("${{ open")),
             ("at ${{ job.services.db.ports['5432'] }}", Ok("at 5432")),
             ("${{job.services.db.ports[80]}}", Ok("80")),

@@ -24,7 +24,7 @@ use crate::setup::{Note, Source, Version};
 
 pub(crate) use behind::{behind, is_about_tests};
 pub(crate) use builds::{Build, before};
-pub(crate) use classify::{is_system_only, needs_more, only_builds, system_packages};
+pub(crate) use classify::{is_system_only, needs_more, only_builds, system_packages, what_more};
 pub use tasks::{Target, targets};
 
 /// Most workflow files, jobs of one file and steps of one job that are read.

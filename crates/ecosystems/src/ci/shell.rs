@@ -125,16 +125,33 @@ impl Session {
 
 /// The variables that a step of a workflow leaves to those after it: `echo NAME=value >> $GITHUB_ENV`, with plain values.
 pub(super) fn left_in_environment(command: &str) -> Vec<(String, String)> {
+    let is_name = |name: &str| {
+        name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+    };
+    left_in("GITHUB_ENV", command, is_name)
+}
+
+/// What a step of a workflow says to those after it: `echo name=value >> $GITHUB_OUTPUT`, with plain values. Nothing of
+/// what it says twice: which of the two it is depends on the run.
+pub(super) fn outputs(command: &str) -> Vec<(String, String)> {
+    let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+    let all = left_in("GITHUB_OUTPUT", command, is_name);
+    let is_once = |name: &str| all.iter().filter(|(other, _)| other == name).count() == 1;
+    all.iter().filter(|(name, _)| is_once(name)).cloned().collect()
+}
+
+/// Names and plain values that lines append to a file of the runner's.
+fn left_in(file: &str, command: &str, is_name: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+    let files = [format!("${file}"), format!("${{{file}}}")];
     let left = command.lines().take(100).filter_map(|line| {
         let (echo, target) = line.trim().strip_prefix("echo ")?.split_once(">>")?;
         let target = target.trim().trim_matches('"');
-        let is_environment = ["$GITHUB_ENV", "${GITHUB_ENV}"].contains(&target);
+        let is_it = files.iter().any(|file| file == target);
         let (name, value) = echo.trim().trim_matches(['"', '\'']).split_once('=')?;
-        let is_name = !name.is_empty()
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-            && !name.starts_with(|c: char| c.is_ascii_digit());
         let is_plain = value.len() < 2_000 && !value.contains(['$', '`', '"', '\'', '\\']);
-        (is_environment && is_name && is_plain).then(|| (name.to_owned(), value.to_owned()))
+        let is_known = is_it && !name.is_empty() && is_name(name) && is_plain;
+        is_known.then(|| (name.to_owned(), value.to_owned()))
     });
     left.collect()
 }

@@ -39,7 +39,7 @@ pub(super) fn section(evidence: &Evidence) -> Markup {
 fn summary(row: &EvidenceRow) -> Markup {
     html! {
         tr {
-            td { code { (text::line(&row.command)) } }
+            td { code { (text::one_line(&row.command)) } }
             (cell(row.base.as_ref(), Standing::NotRun))
             (cell(row.head.as_ref(), row.standing()))
             td { (row.tests.as_ref().map_or_else(String::new, Comparison::line)) }
@@ -75,7 +75,7 @@ fn behind(row: &EvidenceRow, most: usize) -> Markup {
     html! {
         @for (title, list) in lists {
             details class="call" {
-                summary { span class="tool" { (title) } " (" (list.count) "), by " code { (text::line(&row.command)) } }
+                summary { span class="tool" { (title) } " (" (list.count) "), by " code { (text::one_line(&row.command)) } }
                 ul class="names" {
                     @for name in list.names.iter().take(100) { li { code { (text::line(name)) } } }
                     @if list.count > list.names.len() { li { "and " (list.count - list.names.len()) " more" } }
@@ -92,7 +92,7 @@ fn output(side: &str, run: &CheckRun, standing: Standing, most: usize) -> Markup
         details class="call" {
             summary { span class="line" {
                 span class="tool" { "Output " (side) } " "
-                code class="headline" { (text::line(&run.command)) } " "
+                code class="headline" { (text::one_line(&run.command)) } " "
                 span class="ending" {
                     span class=(if run.is_clean() { "mark good" } else { "mark" }) { (evidence::plain_word(run, standing)) } " "
                     span class="took" { (format_milliseconds(run.duration_ms)) }

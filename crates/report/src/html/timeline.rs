@@ -319,7 +319,7 @@ fn checked(when: &str, run: &CheckRun, most: usize) -> Markup {
         details class="call" {
             summary { span class="line" {
                 span class="tool" { "check " (text::line(when)) } " "
-                code class="headline" { (text::line(&run.command)) } " "
+                code class="headline" { (text::one_line(&run.command)) } " "
                 span class="ending" {
                     span class=(if run.is_clean() { "mark good" } else { "mark bad" }) { (evidence::plain_word(run, Standing::NotRun)) } " "
                     span class="took" { (format_milliseconds(run.duration_ms)) }

@@ -117,7 +117,7 @@ impl KubernetesSandbox {
         })?;
         let has_failed = runs.iter().any(SetupRun::has_failed);
         let place = if has_failed || spec.is_for_this_run { own } else { whole };
-        let description = format!("{} with {} setup commands", exact.image, runs.len());
+        let description = format!("{} with {}", exact.image, setup::counted(&runs));
         let mut about = About { image: exact.clone(), description, runs, bytes: None };
         keep(client, place, &mut about, spec.setup_bytes).await?;
         Ok(prepared(place, about))

@@ -89,7 +89,7 @@ fn prepared(template: &Path, setup: Vec<SetupRun>) -> PreparedImage {
     PreparedImage {
         reference: template.display().to_string(),
         stamp: stamp(template),
-        description: format!("local, with {} setup commands", setup.len()),
+        description: format!("local, with {}", setup::counted(&setup)),
         setup,
         ..PreparedImage::default()
     }
