@@ -18,7 +18,8 @@ impl TestResults {
 
     /// Only the failed tests, at most this many.
     #[must_use]
-    pub fn only_bad(self, names: usize) -> TestResults {
+    pub fn only_bad(mut self, names: usize) -> TestResults {
+        self.quiet_packages.clear();
         let room = ResultsBudget { names, bytes: usize::MAX, details: 0 };
         self.keep(room, &[Status::Error, Status::Failed])
     }
@@ -33,6 +34,9 @@ impl TestResults {
             kept.extend(now.into_iter().filter_map(|(name, test)| room.take(name, test)));
         }
         self.truncated |= kept.len() < all;
+        let packages = self.quiet_packages.len();
+        self.quiet_packages.retain(|package| room.fits(package));
+        self.truncated |= self.quiet_packages.len() < packages;
         TestResults { tests: kept, ..self }
     }
 }
@@ -45,12 +49,20 @@ struct ResultsBudget {
 }
 
 impl ResultsBudget {
+    /// Takes the room of a name, if there is that much.
+    fn fits(&mut self, name: &str) -> bool {
+        let fits = self.names > 0 && self.bytes >= name.len();
+        if fits {
+            self.names -= 1;
+            self.bytes -= name.len();
+        }
+        fits
+    }
+
     fn take(&mut self, name: String, test: Test) -> Option<(String, Test)> {
-        if self.names == 0 || self.bytes < name.len() {
+        if !self.fits(&name) {
             return None;
         }
-        self.names -= 1;
-        self.bytes -= name.len();
         let fits = self.details > 0 && test.detail.len() <= self.bytes;
         if test.detail.is_empty() || !fits {
             return Some((name, Test { detail: String::new(), ..test }));

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::{Counts, Runner, Sink, Status, TestResults, regex};
 
 /// Plain output names what failed, and which packages passed. Names are `package.Test/case`; a package
-/// that does not build, or that panics, is an error of its own name.
+/// that does not build, or that panics, is an error of its own name, and one whose passing tests are not named is a test
+/// of its own name that passed.
 pub(super) fn parse(lines: &[&str]) -> TestResults {
     if lines.iter().any(|line| line.starts_with(r#"{"Time":"#) || line.starts_with(r#"{"Action":"#))
     {
@@ -13,38 +14,61 @@ pub(super) fn parse(lines: &[&str]) -> TestResults {
     }
     let mut sink = Sink::new(Runner::Go);
     let ended = regex!(r"^\s*--- (FAIL|PASS|SKIP): (\S+) \([\d.]+s\)");
-    let package = regex!(r"^(ok|FAIL|---|\?)\s+(\S+)\s+(\(cached\)|[\d.]+s|\[.*\])");
-    // The package is named after its tests.
-    let mut waiting: Vec<(String, Status, Vec<&str>)> = Vec::new();
-    let mut is_panic = false;
+    let end_of_package = regex!(r"^(ok|FAIL|\?)\s+(\S+)\s+((?:\(cached\)|[\d.]+s|\[.*\]).*)$");
+    // With `-cover`, where there are no tests.
+    let uncovered = regex!(r"^\s+\S+\s+coverage: 0\.0% of statements$");
+    let mut package = Package::default();
     for line in lines {
-        is_panic |= line.starts_with("panic: ");
+        package.has_panic |= line.starts_with("panic: ");
+        package.is_verbose |= line.starts_with("=== RUN");
+        package.has_end |= *line == "FAIL";
         if let Some(found) = ended.captures(line) {
-            waiting.push((found[2].to_owned(), status(&found[1]), Vec::new()));
-        } else if let Some(found) = package.captures(line) {
-            let path = found[2].to_owned();
-            let named_bad = waiting.iter().any(|(_, status, _)| status.is_bad());
-            for (name, status, why) in waiting.drain(..) {
-                sink.bad(&format!("{path}.{name}"), status, why);
-            }
-            match (&found[1], &found[3]) {
-                ("FAIL", why) if why.starts_with('[') => sink.bad(&path, Status::Error, [why]),
-                ("FAIL", _) if is_panic || !named_bad => sink.test(&path, Status::Error),
-                _ => {}
-            }
-            is_panic = false;
+            package.tests.push((found[2].to_owned(), status(&found[1]), Vec::new()));
+        } else if let Some(found) = end_of_package.captures(line) {
+            std::mem::take(&mut package).close(&mut sink, &found[2], &found[1], &found[3]);
+        } else if uncovered.is_match(line) {
             sink.summary(Counts::default());
-        } else if let Some((_, _, why)) = waiting.last_mut()
+        } else if let Some((_, _, why)) = package.tests.last_mut()
             && line.starts_with([' ', '\t'])
             && !line.trim_start().starts_with("===")
         {
             why.push(line.trim_start());
         }
     }
-    for (name, status, why) in waiting {
+    for (name, status, why) in package.tests {
         sink.bad(&name, status, why);
     }
     sink.done()
+}
+
+/// What is printed of a package, which is named after its tests.
+#[derive(Default)]
+struct Package<'t> {
+    tests: Vec<(String, Status, Vec<&'t str>)>,
+    has_panic: bool,
+    is_verbose: bool,
+    /// All of its tests ran: nothing ended the program before.
+    has_end: bool,
+}
+
+impl Package<'_> {
+    fn close(self, sink: &mut Sink, path: &str, word: &str, rest: &str) {
+        let named_bad = self.tests.iter().any(|(_, status, _)| status.is_bad());
+        for (name, status, why) in self.tests {
+            sink.bad(&format!("{path}.{name}"), status, why);
+        }
+        match word {
+            "FAIL" if rest.starts_with('[') => sink.bad(path, Status::Error, [rest]),
+            "FAIL" if self.has_panic || !named_bad => sink.test(path, Status::Error),
+            "FAIL" if self.has_end && !self.is_verbose => sink.quiet_package(path),
+            "ok" if !self.is_verbose && !rest.contains("[no tests to run]") => {
+                sink.test(path, Status::Passed);
+                sink.quiet_package(path);
+            }
+            _ => {}
+        }
+        sink.summary(Counts::default());
+    }
 }
 
 fn status(word: &str) -> Status {

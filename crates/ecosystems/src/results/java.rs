@@ -63,22 +63,28 @@ fn close(sink: &mut Sink, open: Option<(String, Vec<&str>)>) {
 }
 
 /// `ShopTest > total() FAILED`. Without further configuration passing tests are not listed, and counted
-/// only where something failed. Its `JUnit` files, below `build/test-results`, name all.
+/// only where something failed. Classes are named without their packages, so tests of a project below the root have its
+/// path in front: `:shop ShopTest > total()`. Its `JUnit` files, below `build/test-results`, name all.
 pub(super) fn gradle(lines: &[&str]) -> TestResults {
     let mut sink = Sink::new(Runner::Gradle);
     let ended = regex!(r"^([^ >:][^>]*(?: > .+?)+) (PASSED|FAILED|SKIPPED)(?: \([\d.]+m?s\))?$");
     let total = regex!(r"^(\d+) tests? completed(?:, (\d+) failed)?(?:, (\d+) skipped)?$");
+    let task = regex!(r"^> Task (:\S+)?:[^\s:]+(?: .*)?$");
+    let mut project = String::new();
     let mut open: Option<(String, Vec<&str>)> = None;
     for line in lines {
-        if let Some(found) = ended.captures(line) {
+        if let Some(found) = task.captures(line) {
+            project = found.get(1).map_or_else(String::new, |path| format!("{} ", path.as_str()));
+        } else if let Some(found) = ended.captures(line) {
             close(&mut sink, open.take());
             let status = match &found[2] {
                 "PASSED" => Status::Passed,
                 "SKIPPED" => Status::Skipped,
                 _ => Status::Failed,
             };
-            sink.test(&found[1], status);
-            open = status.is_bad().then(|| (found[1].to_owned(), Vec::new()));
+            let name = format!("{project}{}", &found[1]);
+            sink.test(&name, status);
+            open = status.is_bad().then_some((name, Vec::new()));
         } else if let Some(found) = total.captures(line) {
             let (failed, skipped) = (number(&found, 2), number(&found, 3));
             let passed = number(&found, 1).saturating_sub(failed.saturating_add(skipped));

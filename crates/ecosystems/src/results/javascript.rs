@@ -52,7 +52,7 @@ fn counted(text: &str) -> Counts {
 }
 
 /// Names are `file > group › test`. Without `--verbose` only failures are named; a file that does not
-/// load is an error of its name.
+/// load is an error of its name. Where there are several projects, theirs is in front of the file.
 pub(super) fn jest(lines: &[&str]) -> TestResults {
     let mut sink = Sink::new(Runner::Jest);
     let mut groups = Groups::default();
@@ -60,7 +60,7 @@ pub(super) fn jest(lines: &[&str]) -> TestResults {
     let mut open: Option<(String, Vec<&str>)> = None;
     let mark = regex!(r"^ +([✓√✕×○✎]) (?:(?:skipped|todo) )?(.+)$");
     for line in lines {
-        let headed = regex!(r"^(?:PASS|FAIL) +(?:[\w@/-]+ +)?(\S+)").captures(line);
+        let headed = regex!(r"^(?:PASS|FAIL) +((?:[\w@/-]+ +)?[^\s(]\S*)").captures(line);
         let titled = line.strip_prefix("  ● ");
         if (headed.is_some() || titled.is_some() || line.starts_with("Test Suites:"))
             && let Some((name, why)) = open.take()
@@ -91,6 +91,7 @@ pub(super) fn jest(lines: &[&str]) -> TestResults {
             groups.enter(indent(line), line.trim());
         } else if let Some(rest) = line.strip_prefix("Tests: ") {
             sink.summary(counted(rest));
+            sink.next_run();
         }
     }
     sink.done()
@@ -126,6 +127,7 @@ pub(super) fn vitest(lines: &[&str]) -> TestResults {
         }
         if let Some(found) = regex!(r"^ *Tests +(\d+ .*)\(\d+\)").captures(line) {
             sink.summary(counted(&found[1]));
+            sink.next_run();
         }
     }
     close(&mut sink, open);
@@ -139,29 +141,33 @@ fn close(sink: &mut Sink, open: Option<(String, Vec<&str>)>) {
 }
 
 /// The spec reporter, and the numbered failures that every reporter ends with. Names are `group test`,
-/// as mocha's own full titles are.
+/// as mocha's own full titles are. Files are not named: the same name again is a test of another file. The numbers of
+/// failures lead from the tree to the blocks.
 pub(super) fn mocha(lines: &[&str]) -> TestResults {
     let mut sink = Sink::new(Runner::Mocha);
     let mut groups = Groups::default();
     let mark = regex!(r"^ +(✔|✓|√|-|\d+\)) (.+)$");
     let total = regex!(r"^ +(\d+) (passing|pending|failing)\b");
     let mut counts = Counts::default();
+    let mut failures = MochaFailures::new();
     let end = lines.iter().position(|line| regex!(r"^ +\d+ passing \(").is_match(line));
     let end = end.unwrap_or(lines.len());
     for line in &lines[..end] {
         if let Some(found) = mark.captures(line) {
             let name = groups.path(indent(line), " ", without_time(&found[2]));
             match &found[1] {
-                "✔" | "✓" | "√" => sink.test(&name, Status::Passed),
-                "-" => sink.test(&name, Status::Skipped),
-                // The block of the failure has the same name.
-                _ => sink.test(&name, Status::Failed),
+                "✔" | "✓" | "√" => drop(sink.another(&name, Status::Passed)),
+                "-" => drop(sink.another(&name, Status::Skipped)),
+                number => {
+                    let kept = sink.another(&name, Status::Failed);
+                    failures.insert(number.trim_end_matches(')').to_owned(), (name, kept));
+                }
             }
         } else if line.starts_with("  ") && !line.trim().is_empty() {
             groups.enter(indent(line), line.trim());
         }
     }
-    let mut open: Option<(Vec<&str>, Vec<&str>)> = None;
+    let mut open: Option<MochaBlock<'_>> = None;
     for line in &lines[end..] {
         if let Some(found) = total.captures(line) {
             match &found[2] {
@@ -169,10 +175,15 @@ pub(super) fn mocha(lines: &[&str]) -> TestResults {
                 "pending" => counts.skipped += number(&found, 1),
                 _ => counts.failed += number(&found, 1),
             }
-        } else if let Some(found) = regex!(r"^  \d+\) (.*)$").captures(line) {
-            mocha_failure(&mut sink, open.take());
-            open = Some((vec![found.get(1).map_or("", |title| title.as_str())], Vec::new()));
-        } else if let Some((title, why)) = &mut open {
+        } else if let Some(found) = regex!(r"^  (\d+)\) (.*)$").captures(line) {
+            mocha_failure(&mut sink, &failures, open.take());
+            let title = found.get(2).map_or("", |title| title.as_str());
+            open = Some(MochaBlock {
+                number: found[1].to_owned(),
+                title: vec![title],
+                why: Vec::new(),
+            });
+        } else if let Some(MochaBlock { title, why, .. }) = &mut open {
             let is_title = why.is_empty() && !title.last().is_some_and(|last| last.ends_with(':'));
             if is_title && title.len() < 30 {
                 title.push(line);
@@ -181,21 +192,41 @@ pub(super) fn mocha(lines: &[&str]) -> TestResults {
             }
         }
     }
-    mocha_failure(&mut sink, open);
+    mocha_failure(&mut sink, &failures, open);
     if end < lines.len() {
         sink.summary(counts);
     }
     sink.done()
 }
 
-fn mocha_failure(sink: &mut Sink, open: Option<(Vec<&str>, Vec<&str>)>) {
-    let Some((title, why)) = open else { return };
-    let words: Vec<&str> = title.iter().map(|part| part.trim()).collect();
-    let name = words.join(" ");
-    sink.bad(name.trim_end_matches(':'), Status::Failed, why);
+/// What failed in the tree, by number: its title, and the name under which it is kept.
+type MochaFailures = std::collections::BTreeMap<String, (String, String)>;
+
+/// A failure at the end of the output.
+struct MochaBlock<'t> {
+    number: String,
+    title: Vec<&'t str>,
+    why: Vec<&'t str>,
 }
 
-/// The spec reporter of `node --test`. Names are `group > test`; groups themselves are no tests.
+fn mocha_failure(sink: &mut Sink, failures: &MochaFailures, open: Option<MochaBlock<'_>>) {
+    let Some(MochaBlock { number, title, why }) = open else { return };
+    let words: Vec<&str> = title.iter().map(|part| part.trim()).collect();
+    let name = words.join(" ");
+    let name = name.trim_end_matches(':');
+    match failures.get(&number) {
+        Some((title, kept)) if title == name => sink.detail(kept, why),
+        // A reporter without a tree.
+        _ if failures.is_empty() => {
+            let kept = sink.another(name, Status::Failed);
+            sink.detail(&kept, why);
+        }
+        _ => sink.bad(name, Status::Failed, why),
+    }
+}
+
+/// The spec reporter of `node --test`. Names are `group > test`; groups themselves are no tests. Files are not named, and
+/// each test is once in the tree: the same name again is a test of another file.
 pub(super) fn node(lines: &[&str]) -> TestResults {
     let mut sink = Sink::new(Runner::NodeTest);
     let mut groups = Groups::default();
@@ -233,7 +264,7 @@ pub(super) fn node(lines: &[&str]) -> TestResults {
                 "✖" => Status::Failed,
                 _ => Status::Skipped,
             };
-            sink.test(&path, status);
+            let path = sink.another(&path, status);
             open = status.is_bad().then(|| (path, at, Vec::new()));
         } else if let Some((_, at, why)) = &mut open {
             why.push(line.get(*at + 2..).unwrap_or_default());

@@ -16,9 +16,10 @@ mod other;
 mod python;
 mod report;
 mod rust;
+mod sink;
 mod tap;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use patchwright_base::text;
@@ -28,18 +29,16 @@ use serde::{Deserialize, Serialize};
 pub use compare::{Comparison, Names, compare};
 pub use digest::digest;
 pub use report::{Report, command_with_report, runner_of};
+use sink::Sink;
 
 /// Most tests that are kept by name. Passing ones beyond it are counted only.
 pub const MAX_TESTS: usize = 20_000;
 /// Failing tests that are kept beyond that.
 const MAX_FAILING: usize = 2_000;
-/// Most bytes of a name, and of what is kept of a failure.
-const MAX_NAME: usize = 300;
+/// Most bytes of what is kept of a failure.
 const MAX_DETAIL: usize = 1_000;
 /// Most lines of a failure.
 const MAX_DETAIL_LINES: usize = 15;
-/// Most failures of which more than the name is kept.
-const MAX_DETAILS: usize = 500;
 /// Most bytes of an output that are read; of a longer one, its beginning and its end.
 const MAX_OUTPUT: usize = 32 << 20;
 
@@ -169,6 +168,10 @@ pub struct TestResults {
     pub truncated: bool,
     /// The runner printed its final summary, so a test that is not listed as failed did not fail.
     pub finished: bool,
+    /// Packages of Go that came to their end and whose passing tests are not named: a test of them that is not
+    /// listed passed.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub quiet_packages: BTreeSet<String>,
 }
 
 impl TestResults {
@@ -183,6 +186,19 @@ impl TestResults {
         !self.truncated && ran as u64 >= self.counts.passed + self.counts.bad()
     }
 
+    /// The test is of a package, or is a package, whose passing tests are not named.
+    fn is_of_quiet_package(&self, name: &str) -> bool {
+        let ends = name.match_indices('.').map(|(at, _)| at).chain([name.len()]);
+        !self.quiet_packages.is_empty()
+            && ends.into_iter().any(|end| self.quiet_packages.contains(&name[..end]))
+    }
+
+    /// The runner came to its end, whether or not there were tests.
+    fn says_something(&self) -> bool {
+        // Go says of each package without tests that it has none. A summary of others may be of something else.
+        self.counts.all() > 0 || (self.finished && self.runners == [Runner::Go])
+    }
+
     /// Names of the tests that failed or could not run.
     pub fn bad(&self) -> impl Iterator<Item = &str> {
         let bad = self.tests.iter().filter(|(_, test)| test.status.is_bad());
@@ -195,6 +211,7 @@ impl TestResults {
         self.counts = self.counts.plus(other.counts);
         self.truncated |= other.truncated;
         self.runners.extend(other.runners);
+        self.quiet_packages.extend(other.quiet_packages);
         for (name, test) in other.tests {
             if self.tests.len() >= MAX_TESTS + MAX_FAILING {
                 self.truncated = true;
@@ -203,89 +220,6 @@ impl TestResults {
             self.tests.entry(name).or_insert(test);
         }
     }
-}
-
-/// Where a parser puts what it reads.
-struct Sink {
-    results: TestResults,
-    tally: Counts,
-    stated: Counts,
-    details: usize,
-}
-
-impl Sink {
-    fn new(runner: Runner) -> Sink {
-        Sink {
-            results: TestResults { runners: vec![runner], ..TestResults::default() },
-            tally: Counts::default(),
-            stated: Counts::default(),
-            details: 0,
-        }
-    }
-
-    /// A test and how it ended. Named twice, the worse counts.
-    fn test(&mut self, name: &str, status: Status) {
-        let name = name_of(name);
-        if name.is_empty() {
-            return;
-        }
-        let room = if status.is_bad() { MAX_TESTS + MAX_FAILING } else { MAX_TESTS };
-        let is_full = self.results.tests.len() >= room;
-        if let Some(known) = self.results.tests.get_mut(&name) {
-            known.status = known.status.max(status);
-            return;
-        }
-        self.tally.count(status);
-        if is_full {
-            self.results.truncated = true;
-            return;
-        }
-        self.results.tests.insert(name, Test { status, detail: String::new() });
-    }
-
-    /// Why a test failed: the first lines. Only for tests that are known to be bad.
-    fn detail<'t>(&mut self, name: &str, lines: impl IntoIterator<Item = &'t str>) {
-        let Some(test) = self.results.tests.get_mut(&name_of(name)) else { return };
-        if !test.detail.is_empty() || !test.status.is_bad() || self.details >= MAX_DETAILS {
-            return;
-        }
-        let mut detail = String::new();
-        let lines = lines.into_iter().skip_while(|line| line.trim().is_empty());
-        for line in lines.take(MAX_DETAIL_LINES) {
-            let line = text::cut(line.trim_end(), MAX_NAME);
-            if detail.len() + line.len() > MAX_DETAIL {
-                break;
-            }
-            detail.push_str(&line);
-            detail.push('\n');
-        }
-        test.detail = detail.trim_end().to_owned();
-        self.details += 1;
-    }
-
-    /// A bad test with its reason.
-    fn bad<'t>(&mut self, name: &str, status: Status, why: impl IntoIterator<Item = &'t str>) {
-        self.test(name, status);
-        self.detail(name, why);
-    }
-
-    /// A summary of the runner: its end, or the end of one of its parts.
-    fn summary(&mut self, counts: Counts) {
-        self.stated = self.stated.plus(counts);
-        self.results.finished = true;
-    }
-
-    fn done(mut self) -> TestResults {
-        self.results.counts = self.stated.larger(self.tally);
-        self.results
-    }
-}
-
-/// A name as it is kept: one line, no control characters, bounded.
-fn name_of(name: &str) -> String {
-    let name = name.trim();
-    let is_plain = name.len() <= MAX_NAME && !name.chars().any(text::is_deceptive);
-    if is_plain { name.to_owned() } else { text::cut(&text::line(name), MAX_NAME) }
 }
 
 type Parser = fn(&[&str]) -> TestResults;
@@ -333,7 +267,7 @@ static RUNNERS: [Row; 18] = [
     row!(
         Go,
         go::parse,
-        r#"^--- (FAIL|PASS|SKIP): |^(ok|FAIL)\s+\S+\s+(\(cached\)|[\d.]+s|\[.* failed\])|^\{"Time":"[^"]*","Action":"#
+        r#"^--- (FAIL|PASS|SKIP): |^(ok|FAIL)\s+\S+\s+(\(cached\)|[\d.]+s|\[.* failed\])|^\?\s+\S+\s+\[no test files\]|^\{"Time":"[^"]*","Action":"#
     ),
     row!(Jest, javascript::jest, r"^Tests: +.*\d+ total$|^Test Suites: +.*\d+ total$"),
     row!(Vitest, javascript::vitest, r"^ *RUN +v\d+\.|^ *Test Files +\d+ (passed|failed)"),
@@ -386,7 +320,7 @@ pub fn parse(hint: Option<Runner>, output: &str, junit: &[&str]) -> TestResults 
             continue;
         }
         let read = (row.parse)(&lines);
-        if read.counts.all() > 0 {
+        if read.says_something() {
             results.join(read);
         }
     }
@@ -415,5 +349,7 @@ fn number(found: &regex::Captures<'_>, group: usize) -> u64 {
     found.get(group).and_then(|text| text.as_str().parse().ok()).unwrap_or(0)
 }
 
+#[cfg(test)]
+mod same_names_tests;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,8 @@
 //! `RSpec`, minitest, `PHPUnit`, dotnet, `CTest` and `ExUnit`.
 
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
+
 use super::{Counts, Runner, Sink, Status, TestResults, number, regex};
 
 type Open<'t> = Option<(String, Vec<&'t str>)>;
@@ -10,17 +13,20 @@ fn close(sink: &mut Sink, open: Open<'_>) {
     }
 }
 
-/// The numbered failures, whatever the formatter. Names are `RSpec`'s full descriptions: the lines at the
-/// end have them next to the place, the blocks have the reason.
+/// The numbered failures, whatever the formatter. Names are `file > full description`: the lines at the
+/// end have both, the blocks have the reason. Passing examples are not named, so without the file one that is repaired and
+/// one of the same description that breaks would be the same.
 pub(super) fn rspec(lines: &[&str]) -> TestResults {
     let mut sink = Sink::new(Runner::Rspec);
-    let place = regex!(r"^rspec (\S+) # (.+)$");
+    let place = regex!(r"^rspec '?([^\s'\[]+?)(?::\d+|\[[\d:]+\])?'? # (.+)$");
     let block = regex!(r"^  \d+\) (.+)$");
     let total = regex!(
         r"^(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?(?:, (\d+) errors? occurred outside of examples)?"
     );
+    let mut places: BTreeMap<String, VecDeque<String>> = BTreeMap::new();
     for found in lines.iter().filter_map(|line| place.captures(line)) {
-        sink.test(&found[2], Status::Failed);
+        let kept = sink.another(&format!("{} > {}", &found[1], &found[2]), Status::Failed);
+        places.entry(found[2].to_owned()).or_default().push_back(kept);
     }
     let mut open: Open<'_> = None;
     let mut in_failures = false;
@@ -32,7 +38,8 @@ pub(super) fn rspec(lines: &[&str]) -> TestResults {
         }
         if let Some(found) = block.captures(line).filter(|_| in_failures) {
             close(&mut sink, open.take());
-            let name = found[1].to_owned();
+            let place = places.get_mut(&found[1]).and_then(VecDeque::pop_front);
+            let name = place.unwrap_or_else(|| found[1].to_owned());
             sink.test(&name, Status::Failed);
             open = Some((name, Vec::new()));
         } else if let Some(found) =
@@ -98,6 +105,7 @@ pub(super) fn minitest(lines: &[&str]) -> TestResults {
             let bad = failed.saturating_add(errors).saturating_add(skipped);
             let passed = number(&found, 1).saturating_sub(bad);
             sink.summary(Counts { passed, failed, errors, skipped });
+            sink.next_run();
         } else if let Some((_, why)) = &mut open {
             why.push(*line);
         }
@@ -131,9 +139,11 @@ pub(super) fn phpunit(lines: &[&str]) -> TestResults {
             open = Some((found[1].to_owned(), Vec::new()));
         } else if let Some(found) = regex!(r"^OK \((\d+) tests?, ").captures(line) {
             sink.summary(Counts { passed: number(&found, 1), ..Counts::default() });
+            sink.next_run();
         } else if let Some(found) = total.captures(line) {
             close(&mut sink, open.take());
             sink.summary(phpunit_counts(line, number(&found, 1)));
+            sink.next_run();
         } else if line.starts_with("--") || *line == "FAILURES!" || *line == "ERRORS!" {
             close(&mut sink, open.take());
         } else if let Some((_, why)) = &mut open {
@@ -217,25 +227,33 @@ pub(super) fn dotnet(lines: &[&str]) -> TestResults {
     sink.done()
 }
 
-/// `2/4 Test #2: large ....***Failed  0.01 sec`, with the output between under `--output-on-failure`.
+/// `2/4 Test #2: large ....***Failed  0.01 sec`, with the output between under `--output-on-failure`. Two folders may have
+/// tests of the same name; their numbers differ, and one that is repeated keeps its own.
 pub(super) fn ctest(lines: &[&str]) -> TestResults {
     let mut sink = Sink::new(Runner::Ctest);
     let ended = regex!(
-        r"^ *\d+/\d+ +Test +#\d+: (.+?) \.*(?:\*\*\*| +)(Passed|Failed|Not Run|Timeout|Skipped|Exception|Bad [\w ]+|SEGFAULT|Subprocess aborted)\b(.*)$"
+        r"^ *\d+/\d+ +Test +#(\d+): (.+?) \.*(?:\*\*\*| +)(Passed|Failed|Not Run|Timeout|Skipped|Exception|Bad [\w ]+|SEGFAULT|Subprocess aborted)\b(.*)$"
     );
+    let mut known: BTreeMap<(String, String), String> = BTreeMap::new();
     let mut open: Open<'_> = None;
     for line in lines {
         if let Some(found) = ended.captures(line) {
             close(&mut sink, open.take());
-            let status = match &found[2] {
+            let status = match &found[3] {
                 "Passed" => Status::Passed,
                 "Skipped" => Status::Skipped,
-                "Not Run" if found[3].contains("Disabled") => Status::Skipped,
+                "Not Run" if found[4].contains("Disabled") => Status::Skipped,
                 "Not Run" => Status::Error,
                 _ => Status::Failed,
             };
-            let name = found[1].trim_end_matches(['.', ' ']).to_owned();
-            sink.test(&name, status);
+            let name = found[2].trim_end_matches(['.', ' ']);
+            let name = match known.entry((name.to_owned(), found[1].to_owned())) {
+                Entry::Occupied(kept) => {
+                    sink.test(kept.get(), status);
+                    kept.get().clone()
+                }
+                Entry::Vacant(free) => free.insert(sink.another(name, status)).clone(),
+            };
             open = status.is_bad().then(|| (name, Vec::new()));
         } else if regex!(r"^ +Start +\d+: ").is_match(line) {
             close(&mut sink, open.take());
@@ -271,6 +289,7 @@ pub(super) fn exunit(lines: &[&str]) -> TestResults {
             let all = number(&found, 1).saturating_add(number(&found, 2));
             let passed = all.saturating_sub(failed.saturating_add(skipped));
             sink.summary(Counts { passed, failed, errors: 0, skipped });
+            sink.next_run();
         } else if line.starts_with("Finished in ") {
             close(&mut sink, open.take());
         } else if let Some((_, why)) = &mut open {

@@ -137,6 +137,7 @@ pub(super) fn unittest(lines: &[&str]) -> TestResults {
         }
         if let (Some(all), true) = (ran, line.starts_with("OK") || line.starts_with("FAILED (")) {
             sink.summary(unittest_summary(line, all));
+            sink.next_run();
             ran = None;
         }
     }

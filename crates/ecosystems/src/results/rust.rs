@@ -47,6 +47,8 @@ pub(super) fn cargo(lines: &[&str]) -> TestResults {
             let (passed, failed, skipped) =
                 (number(&found, 1), number(&found, 2), number(&found, 3));
             sink.summary(Counts { passed, failed, errors: 0, skipped });
+            // Without cargo's own lines nothing else tells the binaries apart.
+            sink.next_run();
         }
     }
     close(&mut sink, open);

@@ -2,26 +2,38 @@
 
 use super::{Counts, Runner, Sink, Status, TestResults, regex};
 
+/// A test that failed, its indentation, and what is printed of it.
+type Open<'t> = Option<(String, usize, Vec<&'t str>)>;
+
 /// Names are `group > test`. A line that ends a group of subtests is not a test of its own: its name is
-/// that of the comment `# Subtest:` above the deeper lines.
+/// that of the comment `# Subtest:` above the deeper lines. Results are numbered, so the same name again is another
+/// test; what `prove` runs has the name of its file in front.
 pub(super) fn parse(lines: &[&str]) -> TestResults {
     let mut sink = Sink::new(Runner::Tap);
     let result = regex!(r"^( *)(not )?ok\b(?: (\d+))?(?: *-)? ?(.*)$");
     let mut groups: Vec<(usize, String)> = Vec::new();
     // Whether the group at this place has had results of its own.
     let mut deeper: Option<usize> = None;
-    let mut open: Option<(String, usize, Vec<&str>)> = None;
+    let mut open: Open<'_> = None;
     let mut has_plan = false;
+    // `t/basic.t .. ` before what the file prints, and prove's own `ok` after it.
+    let header = regex!(r"^(\S.*?) \.{2,} *$");
+    let mut file: Option<String> = None;
     for line in lines {
         let at = line.chars().take_while(|c| *c == ' ').count();
         if let Some(name) = line.trim_start().strip_prefix("# Subtest: ") {
             groups.retain(|(depth, _)| *depth < at);
             groups.push((at, name.trim().to_owned()));
             groups.truncate(30);
+        } else if let Some(found) = header.captures(line) {
+            close(&mut sink, open.take());
+            file = Some(found[1].to_owned());
+            groups.clear();
+            deeper = None;
+        } else if *line == "ok" && file.is_some() {
+            continue;
         } else if let Some(found) = result.captures(line) {
-            if let Some((name, _, why)) = open.take() {
-                sink.detail(&name, why);
-            }
+            close(&mut sink, open.take());
             let is_group = deeper.is_some_and(|deep| deep > at);
             deeper = Some(at);
             groups.retain(|(depth, _)| *depth < at);
@@ -29,18 +41,20 @@ pub(super) fn parse(lines: &[&str]) -> TestResults {
                 continue;
             }
             let (name, directive) = named(&found[4]);
-            let mut path: Vec<&str> = groups.iter().map(|(_, name)| name.as_str()).collect();
+            let above = file.iter().chain(groups.iter().map(|(_, name)| name));
+            let mut path: Vec<&str> = above.map(String::as_str).collect();
             let numbered = format!("test {}", found.get(3).map_or("", |number| number.as_str()));
             path.push(if name.is_empty() { &numbered } else { name });
             let path = path.join(" > ");
-            let status = match (directive.to_ascii_uppercase(), found.get(2).is_some()) {
-                (word, _) if word.starts_with("SKIP") || word.starts_with("TODO") => {
+            let directive = directive.to_ascii_uppercase();
+            let status = match found.get(2) {
+                _ if directive.starts_with("SKIP") || directive.starts_with("TODO") => {
                     Status::Skipped
                 }
-                (_, true) => Status::Failed,
-                (_, false) => Status::Passed,
+                Some(_) => Status::Failed,
+                None => Status::Passed,
             };
-            sink.test(&path, status);
+            let path = sink.another(&path, status);
             open = status.is_bad().then(|| (path, at, Vec::new()));
         } else if let Some((_, at, why)) = &mut open {
             let text = line.get(*at..).unwrap_or_default();
@@ -51,13 +65,17 @@ pub(super) fn parse(lines: &[&str]) -> TestResults {
         }
         has_plan |= regex!(r"^1\.\.\d+").is_match(line);
     }
-    if let Some((name, _, why)) = open {
-        sink.detail(&name, why);
-    }
+    close(&mut sink, open);
     if has_plan {
         sink.summary(Counts::default());
     }
     sink.done()
+}
+
+fn close(sink: &mut Sink, open: Open<'_>) {
+    if let Some((name, _, why)) = open {
+        sink.detail(&name, why);
+    }
 }
 
 fn named(rest: &str) -> (&str, &str) {

@@ -1,0 +1,184 @@
+//! Tests of the same name, in several files, folders or packages, and the tests of Go's packages, which only `-v` names.
+
+use super::*;
+
+/// The comparison of two outputs, in one line.
+fn compared(hint: Option<Runner>, base: &str, head: &str) -> String {
+    let read = |text: &str| {
+        if text.starts_with("<?xml") { parse(None, "", &[text]) } else { parse(hint, text, &[]) }
+    };
+    compare(&[read(base)], &[read(head)]).line()
+}
+
+/// One test is repaired, and another one of the same name breaks.
+#[test]
+fn tests_of_the_same_name_are_told_apart_where_the_format_does() {
+    let rows = [
+        (
+            "bats",
+            "1..3\nnot ok 1 negative\nnot ok 2 abs\nok 3 negative\n",
+            "1..3\nnot ok 1 negative\nok 2 abs\nnot ok 3 negative\n",
+            "fixed 1 · broke 1 · 1 fails as before",
+        ),
+        (
+            "prove, with a new file in front",
+            "t/b.t .. \n1..1\nnot ok 1 - loads\nDubious, test returned 1\nt/c.t .. \n1..1\nok 1 - loads\nok\n",
+            "t/a.t .. \n1..1\nok 1 - loads\nok\nt/b.t .. \n1..1\nok 1 - loads\nok\nt/c.t .. \n1..1\nok 1 - loads\nok\n",
+            "fixed 1 · broke 0",
+        ),
+        (
+            "node, spec",
+            "✖ adds (1ms)\n\n✔ adds (1ms)\nℹ tests 2\nℹ pass 1\nℹ fail 1\n",
+            "✔ adds (1ms)\n✖ adds (1ms)\n\nℹ tests 2\nℹ pass 1\nℹ fail 1\n",
+            "fixed 1 · broke 1",
+        ),
+        (
+            "node, JUnit",
+            "<?xml?><testsuites><testcase name=\"a\" classname=\"test\"><failure/></testcase><testcase name=\"a\" classname=\"test\"/></testsuites>",
+            "<?xml?><testsuites><testcase name=\"a\" classname=\"test\"/><testcase name=\"a\" classname=\"test\"><failure/></testcase></testsuites>",
+            "fixed 1 · broke 1",
+        ),
+        (
+            "mocha",
+            "  Sum\n    1) adds\n\n  Sum\n    ✔ adds\n\n  1 passing (5ms)\n  1 failing\n\n  1) Sum\n       adds:\n     Error: no\n",
+            "  Sum\n    ✔ adds\n\n  Sum\n    1) adds\n\n  1 passing (5ms)\n  1 failing\n\n  1) Sum\n       adds:\n     Error: no\n",
+            "fixed 1 · broke 1",
+        ),
+        (
+            "rspec",
+            "Failures:\n\n  1) Sum adds\n     no\n\n2 examples, 1 failure\n\nrspec ./spec/a_spec.rb:3 # Sum adds\n",
+            "Failures:\n\n  1) Sum adds\n     no\n\n2 examples, 1 failure\n\nrspec ./spec/b_spec.rb:9 # Sum adds\n",
+            "fixed 1 · broke 1",
+        ),
+        (
+            "rspec, shared examples",
+            "2 examples, 1 failure\n\nrspec './spec/a_spec.rb[1:1:1]' # Sum adds\n",
+            "2 examples, 1 failure\n\nrspec './spec/a_spec.rb[1:2:1]' # Sum adds\n",
+            "fixed 0 · broke 0 · 1 fails as before",
+        ),
+        (
+            "ctest",
+            "1/2 Test #1: works ......***Failed    0.01 sec\n2/2 Test #2: works ......   Passed    0.01 sec\n50% tests passed, 1 tests failed out of 2\n",
+            "1/2 Test #1: works ......   Passed    0.01 sec\n2/2 Test #2: works ......***Failed    0.01 sec\n50% tests passed, 1 tests failed out of 2\n",
+            "fixed 1 · broke 1",
+        ),
+        (
+            "gradle",
+            "> Task :a:test FAILED\n\nSumTest > adds() FAILED\n    no\n\n2 tests completed, 1 failed\nBUILD FAILED in 1s\n",
+            "> Task :a:test\n> Task :b:test FAILED\n\nSumTest > adds() FAILED\n    no\n\n2 tests completed, 1 failed\nBUILD FAILED in 1s\n",
+            "fixed 1 · broke 1",
+        ),
+        (
+            "jest, two projects",
+            "FAIL node t/a.test.js\n  ● adds\n\n    no\n\nPASS dom t/a.test.js\nTest Suites: 1 failed, 1 passed, 2 total\nTests:       1 failed, 1 passed, 2 total\n",
+            "PASS node t/a.test.js\nFAIL dom t/a.test.js\n  ● adds\n\n    no\n\nTest Suites: 1 failed, 1 passed, 2 total\nTests:       1 failed, 1 passed, 2 total\n",
+            "fixed 1 · broke 1",
+        ),
+        (
+            "cargo, two packages with a test file of the same name",
+            "running 1 test\ntest adds ... FAILED\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured\nrunning 1 test\ntest adds ... ok\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured\n",
+            "running 1 test\ntest adds ... ok\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured\nrunning 1 test\ntest adds ... FAILED\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured\n",
+            "fixed 1 · broke 1",
+        ),
+    ];
+    for (about, base, head, expected) in rows {
+        assert_eq!(compared(None, base, head), expected, "{about}");
+    }
+}
+
+#[test]
+fn another_try_of_a_test_is_no_other_test() {
+    let rows = [
+        (
+            "ctest --repeat",
+            "1/1 Test #1: works ......***Failed    0.01 sec\n1/1 Test #1: works ......   Passed    0.01 sec\n100% tests passed, 0 tests failed out of 1\n",
+        ),
+        (
+            "pytest, failed and torn down badly",
+            "<?xml?><testsuites><testsuite name=\"pytest\"><testcase classname=\"t\" name=\"a\"><failure/></testcase><testcase classname=\"t\" name=\"a\"><error/></testcase></testsuite></testsuites>",
+        ),
+        (
+            "pytest -v -rA",
+            "============ test session starts ============\nt/test_a.py::a FAILED [100%]\n======= short test summary info ========\nFAILED t/test_a.py::a - no\n====== 1 failed in 0.01s ======\n",
+        ),
+        (
+            "jest, with its summary",
+            "FAIL t/a.test.js\n  ● adds\n\n    no\n\nSummary of all failing tests\nFAIL t/a.test.js\n  ● adds\n\n    no\n\nTest Suites: 1 failed, 1 total\nTests:       1 failed, 1 total\n",
+        ),
+    ];
+    for (about, text) in rows {
+        let junit: &[&str] = if text.starts_with("<?xml") { &[text] } else { &[] };
+        let results = parse(None, text, junit);
+        assert_eq!(results.tests.len(), 1, "{about}: {results:?}");
+        assert_eq!(results.bad().count(), 1, "{about}: {results:?}");
+    }
+}
+
+#[test]
+fn a_long_name_is_kept_apart_too_and_its_reason_with_it() {
+    let name = "long ".repeat(80);
+    let text = format!("1..3\nok 1 {name}\nnot ok 2 {name}\n# two\nnot ok 3 {name}\n# three\n");
+    let results = parse(None, &text, &[]);
+    let why: Vec<&str> = results.tests.values().map(|test| test.detail.as_str()).collect();
+    assert_eq!(why, ["", "# two", "# three"], "{results:?}");
+}
+
+#[test]
+fn the_tests_of_a_package_of_go_count_though_only_failures_are_named() {
+    let bad = "--- FAIL: TestAbs (0.00s)\n    --- FAIL: TestAbs/neg (0.00s)\n        a_test.go:3: no\nFAIL\nFAIL\texample.com/calc\t0.002s\n";
+    let app = "ok  \texample.com/app\t0.004s\n";
+    let base = format!("{bad}{app}FAIL\n");
+    let rows = [
+        ("repaired", "ok  \texample.com/calc\t0.004s\nok  \texample.com/app\t(cached)\n".to_owned(), "fixed 2 · broke 0"),
+        (
+            "with coverage",
+            "ok  \texample.com/calc\t0.004s\tcoverage: 90.0% of statements\nok  \texample.com/app\t0.1s\tcoverage: [no statements]\n".to_owned(),
+            "fixed 2 · broke 0",
+        ),
+        (
+            "its test files are gone",
+            format!("?   \texample.com/calc\t[no test files]\n{app}"),
+            "fixed 0 · broke 0 · 2 no longer run",
+        ),
+        (
+            "none is run",
+            format!("ok  \texample.com/calc\t0.004s [no tests to run]\n{app}"),
+            "fixed 0 · broke 0 · 2 no longer run",
+        ),
+        (
+            "all test files are gone",
+            "?   \texample.com/calc\t[no test files]\n?   \texample.com/app\t[no test files]\n".to_owned(),
+            "fixed 0 · broke 0 · 2 no longer run · 1 that passed no longer runs",
+        ),
+        (
+            "a test of the package that passed breaks",
+            format!("--- FAIL: TestNull (0.00s)\nFAIL\nFAIL\texample.com/calc\t0.002s\n{app}FAIL\n"),
+            "fixed 2 · broke 1",
+        ),
+        (
+            "the other package breaks",
+            "ok  \texample.com/calc\t0.004s\n--- FAIL: TestRun (0.00s)\nFAIL\nFAIL\texample.com/app\t0.002s\nFAIL\n".to_owned(),
+            "fixed 2 · broke 1",
+        ),
+        (
+            "a panic ends it before its other tests",
+            format!("--- FAIL: TestNull (0.00s)\npanic: no\nFAIL\texample.com/calc\t0.002s\n{app}FAIL\n"),
+            "fixed 0 · broke 2 · 2 no longer run",
+        ),
+    ];
+    for (about, head, expected) in rows {
+        assert_eq!(compared(Some(Runner::Go), &base, &head), expected, "{about}");
+    }
+    // One module alone, without tests.
+    let gone = compared(Some(Runner::Go), bad, "?   \texample.com/calc\t[no test files]\n");
+    assert_eq!(gone, "fixed 0 · broke 0 · 2 no longer run");
+    // With `-v` all are named, so one that is absent was taken out.
+    let verbose = "=== RUN   TestAbs\n--- FAIL: TestAbs (0.00s)\nFAIL\nFAIL\tx/calc\t0.1s\nFAIL\n";
+    let other = "=== RUN   TestOther\n--- PASS: TestOther (0.00s)\nPASS\nok  \tx/calc\t0.1s\n";
+    let found = compared(Some(Runner::Go), verbose, other);
+    assert_eq!(found, "fixed 0 · broke 0 · 1 no longer runs");
+    // It did not build, and does now.
+    let broken = "FAIL\tx/calc [build failed]\nFAIL\n";
+    let found = compared(Some(Runner::Go), broken, "ok  \tx/calc\t0.1s\n");
+    assert_eq!(found, "fixed 1 · broke 0");
+}
