@@ -35,7 +35,7 @@ pub async fn check(repository: Option<&RepositoryId>, env: &Env) -> Vec<Finding>
         Err(err) => {
             let fix =
                 "correct `PATCHWRIGHT_APP_ID`, or make another private key in the App's settings";
-            return vec![unanswered("app", err, fix)];
+            return vec![unanswered("app", &err, fix)];
         }
     }
     let mut findings = Vec::new();
@@ -49,7 +49,7 @@ pub async fn check(repository: Option<&RepositoryId>, env: &Env) -> Vec<Finding>
             None
         }
         Err(err) => {
-            findings.push(unanswered("token", err, "make a new token"));
+            findings.push(unanswered("token", &err, "make a new token"));
             return findings;
         }
     };
@@ -65,8 +65,8 @@ fn broken(what: &str, failure: Failure) -> Finding {
 }
 
 /// What to do depends on what is wrong: another token mends no certificate, and no server that is away.
-fn unanswered(what: &str, err: ForgeError, credential: &str) -> Finding {
-    let (what, fix) = match &err {
+fn unanswered(what: &str, err: &ForgeError, credential: &str) -> Finding {
+    let (what, fix) = match err {
         ForgeError::Unavailable { .. } => (
             "github",
             "see that this machine reaches that address: the server, `GITHUB_API_URL`, and the proxy in `HTTPS_PROXY` or \

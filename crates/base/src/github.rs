@@ -58,7 +58,7 @@ impl Env {
     /// Where requests with the token go.
     ///
     /// # Errors
-    /// When they would go to two GitHubs: what was set says nothing about the address that was not set, or two that were
+    /// When they would go to two servers of GitHub: what was set says nothing about the address that was not set, or two that were
     /// set are of different ones.
     pub fn github_addresses(&self) -> Result<GitHubAddresses> {
         let (api, server) = (self.address(API), self.address(SERVER));

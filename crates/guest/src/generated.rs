@@ -104,7 +104,7 @@ pub(super) fn is_generated(parent: BorrowedFd<'_>, name: &OsStr, stat: &Stat) ->
         return true;
     }
     // What automake's driver says of a test, and beside it what that test printed.
-    let is_result = text.ends_with(".trs");
+    let is_result = text.strip_suffix(".trs").is_some();
     let beside = text.strip_suffix(".log").map(|test| format!("{test}.trs"));
     if rows.is_empty() && !is_result {
         return beside.is_some_and(|beside| folder::look(parent, OsStr::new(&beside)).is_ok());

@@ -256,9 +256,10 @@ fn hint(config: &Config, ran: &SetupRun) -> Option<String> {
     let is_local = config.sandbox == SandboxChoice::Local;
     let absent = || {
         let what = verify::absent_program(&ran.output, is_local);
-        let next = match is_local {
-            true => "install it, or use `--sandbox docker` with an image that has it",
-            false => "name another one with `image`",
+        let next = if is_local {
+            "install it, or use `--sandbox docker` with an image that has it"
+        } else {
+            "name another one with `image`"
         };
         format!("{what}: {next}")
     };

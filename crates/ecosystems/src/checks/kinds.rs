@@ -71,9 +71,12 @@ pub(super) const KINDS: &[Kind] = &[
     kind!(dotnet, "", true, ["dotnet"]),
     kind!(deno, "", false, ["deno"]),
 ];
+/// The command that runs a repository's tests by convention.
+type Convention = fn(&Root<'_>) -> Option<String>;
+
 /// Asked when no kind matched: what the repository says itself, and kinds that would not be told apart from what CI
 /// does with them.
-const GENERIC: &[(&str, fn(&Root<'_>) -> Option<String>)] = &[
+const GENERIC: &[(&str, Convention)] = &[
     (OWN_TARGET, make),
     (OWN_TARGET, script),
     ("cmake", cmake),
