@@ -137,7 +137,8 @@ fn warnings(cli: &Cli, env: &Env, former: &[RenamedSetting]) -> Vec<String> {
     warnings.extend(cli.command.common().map(Common::warnings).unwrap_or_default());
     if cli.command.works() {
         let trouble = roots::trouble(env);
-        warnings.extend(trouble.map(|trouble| format!("{trouble}; correct the variable, or unset it")));
+        warnings
+            .extend(trouble.map(|trouble| format!("{trouble}; correct the variable, or unset it")));
     }
     warnings
 }

@@ -594,6 +594,7 @@ fn with_a_database_that_another_user_has_made() {
 
 /// As in a small cgroup.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "starts the program under a limit")]
 fn with_too_few_threads() {
     use std::os::unix::process::CommandExt;
     let Some(world) = of_somebody() else { return };

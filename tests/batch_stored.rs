@@ -145,6 +145,14 @@ fn the_same_change_is_the_same_on_another_base() {
     assert_eq!(all.len(), 6);
 }
 
+fn sorted_names(folder: &Path) -> Vec<String> {
+    let entries = fs_err::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
 #[test]
 fn old_runs_and_unused_clones_are_given_back_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
@@ -178,13 +186,7 @@ fn old_runs_and_unused_clones_are_given_back_and_nothing_else() {
         bytes: 1 << 20,
         mirrors: CacheLimits { bytes: 1_500, idle: day },
     };
-    let names = |path: &str| {
-        let entries = fs_err::read_dir(state.join(path)).unwrap();
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    };
+    let names = |path: &str| sorted_names(&state.join(path));
     let now = SystemTime::from(chrono::DateTime::from_timestamp(0, 0).unwrap());
     // Before anything was written: a clock that was set back.
     assert_eq!(sweep(state, now, kept).unwrap(), 0);

@@ -211,7 +211,8 @@ fn a_request_takes_as_long_as_the_environment_says() {
             .set(name, "100");
         let output = world.issue().expect(0);
         // It is given up by the program and not by the end of it.
-        assert!(output.stderr.contains("to the collector failed"), "{name}: {}", output.text());
+        let said = format!("to the collector at `{}` failed", silent.url());
+        assert!(output.stderr.contains(&said), "{name}: {}", output.text());
     }
 }
 

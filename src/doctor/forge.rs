@@ -83,11 +83,9 @@ fn unanswered(what: &str, err: &ForgeError, credential: &str) -> Finding {
 fn connect(env: &Env, addresses: &GitHubAddresses) -> Result<GitHubForge, Finding> {
     let parse = |url: &str| url::Url::parse(url).ok();
     let http = http::client().map_err(|failure| broken("github", failure))?;
-    let (Some(api_url), Some(graphql_url), Some(server_url)) = (
-        parse(&addresses.api),
-        parse(&addresses.graphql),
-        parse(&addresses.server),
-    ) else {
+    let (Some(api_url), Some(graphql_url), Some(server_url)) =
+        (parse(&addresses.api), parse(&addresses.graphql), parse(&addresses.server))
+    else {
         return Err(Finding::broken(
             "github",
             "`GITHUB_API_URL`, `GITHUB_GRAPHQL_URL` or `GITHUB_SERVER_URL` is not a web address",

@@ -155,6 +155,8 @@ pub fn compare(base: &[TestResults], head: &[TestResults]) -> Comparison {
     names.sort_unstable();
     names.dedup();
     let is_fewer = has_fewer(before, after);
+    // One of those that are not named any more may be among the failures without a name.
+    let hides = after.unnamed_failures() > before.unnamed_failures();
     for name in names {
         let (on_base, on_head) = (state(before, name), state(after, name));
         let is_flaky = |runs: &[TestResults]| {
@@ -168,7 +170,9 @@ pub fn compare(base: &[TestResults], head: &[TestResults]) -> Comparison {
             }
             _ if is_flaky(base) || is_flaky(head) => found.flaky.push(name),
             (State::Bad, State::Bad) => found.still_failing.push(name),
-            (State::Bad, State::Passed) if is_fewer && !after.tests.contains_key(name) => {
+            (State::Bad, State::Passed)
+                if (is_fewer || hides) && !after.tests.contains_key(name) =>
+            {
                 found.gone.push(name);
             }
             (State::Bad, State::Passed) => found.fixed.push(name),

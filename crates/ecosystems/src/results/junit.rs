@@ -66,14 +66,8 @@ pub(super) fn parse(text: &str) -> TestResults {
                 }
                 _ => is_reason = false,
             },
-            Event::Text(text) if is_reason => {
-                let text = text.into_inner();
-                more(&mut case, &text);
-            }
-            Event::CData(text) if is_reason => {
-                let text = text.into_inner();
-                more(&mut case, &text);
-            }
+            Event::Text(text) if is_reason => more(&mut case, &text.into_inner()),
+            Event::CData(text) if is_reason => more(&mut case, &text.into_inner()),
             Event::GeneralRef(entity) if is_reason => more(&mut case, &character(&entity)),
             _ => {}
         }

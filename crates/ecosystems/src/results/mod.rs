@@ -186,6 +186,12 @@ impl TestResults {
         !self.truncated && ran as u64 >= self.counts.passed + self.counts.bad()
     }
 
+    /// How many failures the runner counts beyond those that are here by name.
+    fn unnamed_failures(&self) -> u64 {
+        let named = self.tests.values().filter(|test| test.status.is_bad()).count() as u64;
+        if self.finished { self.counts.bad().saturating_sub(named) } else { 0 }
+    }
+
     /// The test is of a package, or is a package, whose passing tests are not named.
     fn is_of_quiet_package(&self, name: &str) -> bool {
         let ends = name.match_indices('.').map(|(at, _)| at).chain([name.len()]);

@@ -67,11 +67,13 @@ pub(super) fn rspec(lines: &[&str]) -> TestResults {
 /// minitest, test-unit and Rails: `Failure:` and `Error:` blocks, or `FAIL` lines of the verbose format.
 pub(super) fn minitest(lines: &[&str]) -> TestResults {
     let mut sink = Sink::new(Runner::Minitest);
-    let verbose = regex!(r"^(\S+#\S+) = [\d.]+ s = ([.FES])$");
-    let head = regex!(r"^ *(?:\d+\) )?(Failure|Error):(?: (test\S*)\((\S+)\))?(.*)$");
-    let named = regex!(r"^(\S+#test\S*?)(?: \[|:|$)");
+    // Names of specs, and of tests that are given as a text, have blanks.
+    let verbose = regex!(r"^(\S.*?#.+) = [\d.]+ s = ([.FES])$");
+    let head = regex!(r"^ *(?:\d+\) )?(Failure|Error):(?: (test.*?)\(([^()\s]+)\))?(.*)$");
+    let left_out = regex!(r"^(?:Omission|Pending): .*\[(test.*)\(([^()\s]+)\)\]$");
+    let named = regex!(r"^(\S.*?#test.*?)(?: \[[^\]]*:\d+\]:?|:)?$");
     let total = regex!(
-        r"^(\d+) (?:runs|tests), \d+ assertions, (\d+) failures, (\d+) errors(?:, (\d+) (?:skips|pendings))?"
+        r"^(\d+) (?:runs|tests), \d+ assertions, (\d+) failures, (\d+) errors(?:, (\d+) (?:skips|pendings))?(?:, (\d+) omissions)?"
     );
     let mut next: Option<Status> = None;
     let mut open: Open<'_> = None;
@@ -94,14 +96,17 @@ pub(super) fn minitest(lines: &[&str]) -> TestResults {
                 open = Some((name, Vec::new()));
                 next = None;
             }
+        } else if let Some(found) = left_out.captures(line) {
+            close(&mut sink, open.take());
+            sink.test(&format!("{}#{}", &found[2], &found[1]), Status::Skipped);
         } else if let (Some(status), Some(found)) = (next, named.captures(line)) {
             sink.test(&found[1], status);
             open = Some((found[1].to_owned(), Vec::new()));
             next = None;
         } else if let Some(found) = total.captures(line) {
             close(&mut sink, open.take());
-            let (failed, errors, skipped) =
-                (number(&found, 2), number(&found, 3), number(&found, 4));
+            let (failed, errors) = (number(&found, 2), number(&found, 3));
+            let skipped = number(&found, 4).saturating_add(number(&found, 5));
             let bad = failed.saturating_add(errors).saturating_add(skipped);
             let passed = number(&found, 1).saturating_sub(bad);
             sink.summary(Counts { passed, failed, errors, skipped });

@@ -10,79 +10,87 @@ fn compared(hint: Option<Runner>, base: &str, head: &str) -> String {
     compare(&[read(base)], &[read(head)]).line()
 }
 
-/// One test is repaired, and another one of the same name breaks.
+/// What it is about, the output before and after the change, and how they compare.
+type Row = (&'static str, &'static str, &'static str, &'static str);
+
+/// Runners that name only the test, or number it: one test is repaired, and another one of the same name breaks.
+const WITHOUT_PLACES: &[Row] = &[
+    (
+        "bats",
+        "1..3\nnot ok 1 negative\nnot ok 2 abs\nok 3 negative\n",
+        "1..3\nnot ok 1 negative\nok 2 abs\nnot ok 3 negative\n",
+        "fixed 1 · broke 1 · 1 fails as before",
+    ),
+    (
+        "prove, with a new file in front",
+        "t/b.t .. \n1..1\nnot ok 1 - loads\nDubious, test returned 1\nt/c.t .. \n1..1\nok 1 - loads\nok\n",
+        "t/a.t .. \n1..1\nok 1 - loads\nok\nt/b.t .. \n1..1\nok 1 - loads\nok\nt/c.t .. \n1..1\nok 1 - loads\nok\n",
+        "fixed 1 · broke 0",
+    ),
+    (
+        "node, spec",
+        "✖ adds (1ms)\n\n✔ adds (1ms)\nℹ tests 2\nℹ pass 1\nℹ fail 1\n",
+        "✔ adds (1ms)\n✖ adds (1ms)\n\nℹ tests 2\nℹ pass 1\nℹ fail 1\n",
+        "fixed 1 · broke 1",
+    ),
+    (
+        "node, JUnit",
+        "<?xml?><testsuites><testcase name=\"a\" classname=\"test\"><failure/></testcase><testcase name=\"a\" classname=\"test\"/></testsuites>",
+        "<?xml?><testsuites><testcase name=\"a\" classname=\"test\"/><testcase name=\"a\" classname=\"test\"><failure/></testcase></testsuites>",
+        "fixed 1 · broke 1",
+    ),
+    (
+        "mocha",
+        "  Sum\n    1) adds\n\n  Sum\n    ✔ adds\n\n  1 passing (5ms)\n  1 failing\n\n  1) Sum\n       adds:\n     Error: no\n",
+        "  Sum\n    ✔ adds\n\n  Sum\n    1) adds\n\n  1 passing (5ms)\n  1 failing\n\n  1) Sum\n       adds:\n     Error: no\n",
+        "fixed 1 · broke 1",
+    ),
+];
+
+/// The same with runners that say where a test is from.
+const WITH_PLACES: &[Row] = &[
+    (
+        "rspec",
+        "Failures:\n\n  1) Sum adds\n     no\n\n2 examples, 1 failure\n\nrspec ./spec/a_spec.rb:3 # Sum adds\n",
+        "Failures:\n\n  1) Sum adds\n     no\n\n2 examples, 1 failure\n\nrspec ./spec/b_spec.rb:9 # Sum adds\n",
+        "fixed 1 · broke 1",
+    ),
+    (
+        "rspec, shared examples",
+        "2 examples, 1 failure\n\nrspec './spec/a_spec.rb[1:1:1]' # Sum adds\n",
+        "2 examples, 1 failure\n\nrspec './spec/a_spec.rb[1:2:1]' # Sum adds\n",
+        "fixed 0 · broke 0 · 1 fails as before",
+    ),
+    (
+        "ctest",
+        "1/2 Test #1: works ......***Failed    0.01 sec\n2/2 Test #2: works ......   Passed    0.01 sec\n50% tests passed, 1 tests failed out of 2\n",
+        "1/2 Test #1: works ......   Passed    0.01 sec\n2/2 Test #2: works ......***Failed    0.01 sec\n50% tests passed, 1 tests failed out of 2\n",
+        "fixed 1 · broke 1",
+    ),
+    (
+        "gradle",
+        "> Task :a:test FAILED\n\nSumTest > adds() FAILED\n    no\n\n2 tests completed, 1 failed\nBUILD FAILED in 1s\n",
+        "> Task :a:test\n> Task :b:test FAILED\n\nSumTest > adds() FAILED\n    no\n\n2 tests completed, 1 failed\nBUILD FAILED in 1s\n",
+        "fixed 1 · broke 1",
+    ),
+    (
+        "jest, two projects",
+        "FAIL node t/a.test.js\n  ● adds\n\n    no\n\nPASS dom t/a.test.js\nTest Suites: 1 failed, 1 passed, 2 total\nTests:       1 failed, 1 passed, 2 total\n",
+        "PASS node t/a.test.js\nFAIL dom t/a.test.js\n  ● adds\n\n    no\n\nTest Suites: 1 failed, 1 passed, 2 total\nTests:       1 failed, 1 passed, 2 total\n",
+        "fixed 1 · broke 1",
+    ),
+    (
+        "cargo, two packages with a test file of the same name",
+        "running 1 test\ntest adds ... FAILED\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured\nrunning 1 test\ntest adds ... ok\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured\n",
+        "running 1 test\ntest adds ... ok\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured\nrunning 1 test\ntest adds ... FAILED\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured\n",
+        "fixed 1 · broke 1",
+    ),
+];
+
 #[test]
 fn tests_of_the_same_name_are_told_apart_where_the_format_does() {
-    let rows = [
-        (
-            "bats",
-            "1..3\nnot ok 1 negative\nnot ok 2 abs\nok 3 negative\n",
-            "1..3\nnot ok 1 negative\nok 2 abs\nnot ok 3 negative\n",
-            "fixed 1 · broke 1 · 1 fails as before",
-        ),
-        (
-            "prove, with a new file in front",
-            "t/b.t .. \n1..1\nnot ok 1 - loads\nDubious, test returned 1\nt/c.t .. \n1..1\nok 1 - loads\nok\n",
-            "t/a.t .. \n1..1\nok 1 - loads\nok\nt/b.t .. \n1..1\nok 1 - loads\nok\nt/c.t .. \n1..1\nok 1 - loads\nok\n",
-            "fixed 1 · broke 0",
-        ),
-        (
-            "node, spec",
-            "✖ adds (1ms)\n\n✔ adds (1ms)\nℹ tests 2\nℹ pass 1\nℹ fail 1\n",
-            "✔ adds (1ms)\n✖ adds (1ms)\n\nℹ tests 2\nℹ pass 1\nℹ fail 1\n",
-            "fixed 1 · broke 1",
-        ),
-        (
-            "node, JUnit",
-            "<?xml?><testsuites><testcase name=\"a\" classname=\"test\"><failure/></testcase><testcase name=\"a\" classname=\"test\"/></testsuites>",
-            "<?xml?><testsuites><testcase name=\"a\" classname=\"test\"/><testcase name=\"a\" classname=\"test\"><failure/></testcase></testsuites>",
-            "fixed 1 · broke 1",
-        ),
-        (
-            "mocha",
-            "  Sum\n    1) adds\n\n  Sum\n    ✔ adds\n\n  1 passing (5ms)\n  1 failing\n\n  1) Sum\n       adds:\n     Error: no\n",
-            "  Sum\n    ✔ adds\n\n  Sum\n    1) adds\n\n  1 passing (5ms)\n  1 failing\n\n  1) Sum\n       adds:\n     Error: no\n",
-            "fixed 1 · broke 1",
-        ),
-        (
-            "rspec",
-            "Failures:\n\n  1) Sum adds\n     no\n\n2 examples, 1 failure\n\nrspec ./spec/a_spec.rb:3 # Sum adds\n",
-            "Failures:\n\n  1) Sum adds\n     no\n\n2 examples, 1 failure\n\nrspec ./spec/b_spec.rb:9 # Sum adds\n",
-            "fixed 1 · broke 1",
-        ),
-        (
-            "rspec, shared examples",
-            "2 examples, 1 failure\n\nrspec './spec/a_spec.rb[1:1:1]' # Sum adds\n",
-            "2 examples, 1 failure\n\nrspec './spec/a_spec.rb[1:2:1]' # Sum adds\n",
-            "fixed 0 · broke 0 · 1 fails as before",
-        ),
-        (
-            "ctest",
-            "1/2 Test #1: works ......***Failed    0.01 sec\n2/2 Test #2: works ......   Passed    0.01 sec\n50% tests passed, 1 tests failed out of 2\n",
-            "1/2 Test #1: works ......   Passed    0.01 sec\n2/2 Test #2: works ......***Failed    0.01 sec\n50% tests passed, 1 tests failed out of 2\n",
-            "fixed 1 · broke 1",
-        ),
-        (
-            "gradle",
-            "> Task :a:test FAILED\n\nSumTest > adds() FAILED\n    no\n\n2 tests completed, 1 failed\nBUILD FAILED in 1s\n",
-            "> Task :a:test\n> Task :b:test FAILED\n\nSumTest > adds() FAILED\n    no\n\n2 tests completed, 1 failed\nBUILD FAILED in 1s\n",
-            "fixed 1 · broke 1",
-        ),
-        (
-            "jest, two projects",
-            "FAIL node t/a.test.js\n  ● adds\n\n    no\n\nPASS dom t/a.test.js\nTest Suites: 1 failed, 1 passed, 2 total\nTests:       1 failed, 1 passed, 2 total\n",
-            "PASS node t/a.test.js\nFAIL dom t/a.test.js\n  ● adds\n\n    no\n\nTest Suites: 1 failed, 1 passed, 2 total\nTests:       1 failed, 1 passed, 2 total\n",
-            "fixed 1 · broke 1",
-        ),
-        (
-            "cargo, two packages with a test file of the same name",
-            "running 1 test\ntest adds ... FAILED\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured\nrunning 1 test\ntest adds ... ok\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured\n",
-            "running 1 test\ntest adds ... ok\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured\nrunning 1 test\ntest adds ... FAILED\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured\n",
-            "fixed 1 · broke 1",
-        ),
-    ];
-    for (about, base, head, expected) in rows {
-        assert_eq!(compared(None, base, head), expected, "{about}");
+    for (about, base, head, expected) in WITHOUT_PLACES.iter().chain(WITH_PLACES) {
+        assert_eq!(compared(None, base, head), *expected, "{about}");
     }
 }
 
@@ -181,4 +189,35 @@ fn the_tests_of_a_package_of_go_count_though_only_failures_are_named() {
     let broken = "FAIL\tx/calc [build failed]\nFAIL\n";
     let found = compared(Some(Runner::Go), broken, "ok  \tx/calc\t0.1s\n");
     assert_eq!(found, "fixed 1 · broke 0");
+}
+
+/// A spec breaks beside a test that is repaired, and beside one that fails as before.
+#[test]
+fn tests_of_ruby_are_read_with_blanks_in_their_names() {
+    let base = "  1) Failure:\nCalcTest#test_abs [t/calc.rb:4]:\nno\n\n  2) Error:\nCalcTest#test_other:\nRuntimeError: no\n\n3 runs, 3 assertions, 1 failures, 1 errors, 0 skips\n";
+    let head = "  1) Failure:\nCalc::deep group#test_0001_keeps the sign [t/calc.rb:8]:\nno\n\n  2) Error:\nCalcTest#test_other:\nRuntimeError: no\n\n3 runs, 3 assertions, 1 failures, 1 errors, 0 skips\n";
+    assert_eq!(compared(None, base, head), "fixed 1 · broke 1 · 1 fails as before");
+    let read = parse(None, head, &[]);
+    assert!(read.tests.contains_key("Calc::deep group#test_0001_keeps the sign"), "{read:?}");
+    let verbose = "Calc#test_0001_keeps the sign = 0.01 s = .\nCalcTest#test_abs = 0.00 s = F\n\n  1) Failure:\nCalcTest#test_abs [t/calc.rb:4]:\nno\n\n2 runs, 2 assertions, 1 failures, 0 errors, 0 skips\n";
+    assert!(parse(None, verbose, &[]).names_all());
+}
+
+#[test]
+fn an_omitted_test_is_skipped_and_not_repaired() {
+    let base = "===\nFailure: test: keeps the sign(CalcTest)\n<1> expected\n===\n\n2 tests, 2 assertions, 1 failures, 0 errors, 0 pendings, 0 omissions, 0 notifications\n";
+    let head = "===\nOmission: later [test: keeps the sign(CalcTest)]\nt/calc.rb:6\n===\n\n2 tests, 1 assertions, 0 failures, 0 errors, 0 pendings, 1 omissions, 0 notifications\n";
+    assert_eq!(compared(None, base, head), "fixed 0 · broke 0 · 1 no longer runs");
+    let counts = parse(None, head, &[]).counts;
+    assert_eq!((counts.passed, counts.skipped), (1, 1));
+}
+
+/// A name that is not understood must not make another test repaired.
+#[test]
+fn with_failures_that_have_no_name_nothing_is_repaired_by_silence() {
+    let base = "FAIL: test_a\n  1) Failure:\nCalcTest#test_abs [t/calc.rb:4]:\nno\n\n3 runs, 3 assertions, 1 failures, 0 errors, 0 skips\n";
+    let head = "  1) Failure:\n(of a form that nobody knows)\nno\n\n3 runs, 3 assertions, 1 failures, 0 errors, 0 skips\n";
+    assert_eq!(compared(None, base, head), "fixed 0 · broke 0 · 1 no longer runs");
+    let repaired = "3 runs, 3 assertions, 0 failures, 0 errors, 0 skips\n";
+    assert_eq!(compared(None, base, repaired), "fixed 1 · broke 0");
 }

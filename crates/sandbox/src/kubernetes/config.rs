@@ -85,7 +85,11 @@ async fn of_kubeconfig(kubeconfig: Kubeconfig) -> Result<Config, KubeconfigError
     // `kube` looks in `NO_PROXY` for the proxy instead of for the server, and asks a proxy for `localhost`.
     config.proxy_url = match named {
         Some(named) => Some(named.parse().map_err(KubeconfigError::ParseProxyUrl)?),
-        None => proxy(&proxies::matcher(&Env::from_process()), &config.cluster_url, config.proxy_url.as_ref()),
+        None => proxy(
+            &proxies::matcher(&Env::from_process()),
+            &config.cluster_url,
+            config.proxy_url.as_ref(),
+        ),
     };
     Ok(config)
 }
