@@ -442,7 +442,8 @@ pub fn state_dir(common: &Common, env: &Env) -> Result<PathBuf> {
         ));
     }
     tempfile::tempfile_in(&state).map_err(unusable)?;
-    if let Some((part, err)) = closed_part(&state) {
+    // A file in place of a folder is told by the run that meets it, also where the task came from.
+    if let Some((part, err)) = closed_part(&state).filter(|(part, _)| part.is_dir()) {
         let message = format!("`{}` in the state folder cannot be used", part.display());
         return Err(Failure::machine(message).caused_by(err).hint(
             "another user has made it, as with `sudo`: give it back with `chown -R`, or choose another folder with \
@@ -456,10 +457,9 @@ pub fn state_dir(common: &Common, env: &Env) -> Result<PathBuf> {
 const PARTS: [&str; 6] = ["runs", "locks", "unfinished", "mirrors", "setup", "owners"];
 
 /// The first of the folders that all runs share which is there and that this user may not use. One look at the state folder
-/// itself does not tell: what a command has made that another user ran is that user's. A file in place of a folder is told by
-/// the run that meets it, where it is worked on.
+/// itself does not tell: what a command has made that another user ran is that user's.
 pub fn closed_part(state: &Path) -> Option<(PathBuf, std::io::Error)> {
-    PARTS.into_iter().map(|part| state.join(part)).filter(|part| part.is_dir()).find_map(|part| {
+    PARTS.into_iter().map(|part| state.join(part)).find_map(|part| {
         let closed = ownership::closed(&part)?;
         Some((part, closed))
     })
