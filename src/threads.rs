@@ -14,8 +14,8 @@ const WORKERS: usize = 2;
 const LEAST: usize = WORKERS + 4;
 /// A delivery's run in Docker needs more than 1 MiB where nothing is optimised. Memory is taken as it is used.
 const STACK: usize = 4 << 20;
-/// How often it is looked whether the kernel has forgotten the threads that have ended, a millisecond apart.
-const LOOKS: u32 = 100;
+/// Waits, of a tenth of a millisecond each, until ended threads no longer count.
+const MOST_WAITS: u32 = 1_000;
 
 /// The runtime of this process. It is only made where enough threads can be had: tokio panics where it can have none, and
 /// what it has started by then may be waited for, for ever.
@@ -50,11 +50,11 @@ fn try_threads() -> io::Result<()> {
         })
     })?;
     // They count for a moment longer than they live.
-    for _ in 0..LOOKS {
+    for _ in 0..MOST_WAITS {
         if threads() <= before {
             break;
         }
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::sleep(Duration::from_micros(100));
     }
     Ok(())
 }

@@ -129,8 +129,8 @@ fn campaign_through(outage: impl Fn(&TestWorld, bool), whose: &str, away: Away) 
     let queue = ["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex", "--detach"];
     world.run(&queue).expect(0);
     let mut workers = WORKERS.map(|name| worker(&world, name));
-    // In the middle.
-    until("work", || pulls(&world).len() > count / 4);
+    // Early enough that several runs have most of their requests before them.
+    until("work", || pulls(&world).len() >= count / REPOSITORIES);
 
     outage(&world, true);
     let (before, begin) = (world.github.requests().len(), Instant::now());

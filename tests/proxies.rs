@@ -69,7 +69,7 @@ fn a_variable_that_names_no_proxy_is_refused() {
 
 #[test]
 fn certificates_that_are_not_there_are_told() {
-    let none = "there is none (PEM) in `empty.pem`";
+    let none = "`empty.pem` has no certificate in the PEM format";
     for (name, value, why) in [
         ("SSL_CERT_FILE", "/nowhere/ca.pem", "/nowhere/ca.pem"),
         ("SSL_CERT_FILE", "empty.pem", none),

@@ -51,6 +51,23 @@ impl FailureKind {
         }
     }
 
+    /// Something did not work, or was wrong; the others are ends that were decided, or asked for.
+    pub fn is_error(self) -> bool {
+        match self {
+            FailureKind::Usage
+            | FailureKind::Provider
+            | FailureKind::Forge
+            | FailureKind::Sandbox
+            | FailureKind::Machine
+            | FailureKind::Internal => true,
+            FailureKind::NothingToDo
+            | FailureKind::Partial
+            | FailureKind::Refused
+            | FailureKind::Budget
+            | FailureKind::Signal(_) => false,
+        }
+    }
+
     /// The word for the Action's `conclusion` output.
     pub fn conclusion(self) -> &'static str {
         match self {

@@ -83,7 +83,7 @@ fn is_mounted(path: &Path) -> bool {
     })
 }
 
-/// Why this user cannot work in a folder; `None` where it can, or where there is none.
+/// Why this user cannot work in a folder; `None` where they can, and where the folder does not exist.
 pub fn closed(folder: &Path) -> Option<io::Error> {
     use rustix::fs::Access;
     match rustix::fs::access(folder, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK) {

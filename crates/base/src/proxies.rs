@@ -7,9 +7,6 @@ use url::Url;
 use crate::env::Env;
 use crate::error::{Failure, Result};
 
-/// Begins the words about a connection that was tried by way of a proxy.
-pub const THROUGH: &str = "through the proxy";
-
 /// The variables for http, for https, and for both where those name none. Of two that are set, the first one counts.
 const VARIABLES: [[&str; 2]; 3] =
     [["HTTP_PROXY", "http_proxy"], ["HTTPS_PROXY", "https_proxy"], ["ALL_PROXY", "all_proxy"]];
@@ -65,7 +62,7 @@ pub fn are_off(env: &Env) -> bool {
     none_for(env).split(',').any(|part| part.trim() == "*")
 }
 
-/// By which proxy requests to an address go, in words that begin with [`THROUGH`].
+/// By which proxy requests to an address go: "through the proxy …". `None` for those that go to the server directly.
 pub fn way_to(url: &Url, env: &Env) -> Option<String> {
     let used = matcher(env).intercept(&url.as_str().parse().ok()?)?;
     let used = used.uri().authority()?.as_str();
@@ -74,7 +71,7 @@ pub fn way_to(url: &Url, env: &Env) -> Option<String> {
     let mut set = [own, all].into_iter().filter_map(|names| set_one(names, env));
     let proxy = set.find_map(|(variable, value)| named(variable, value))?;
     let others = if proxy.is_http { "" } else { " (only HTTP proxies can be used)" };
-    Some(format!("{THROUGH} `{used}` of `{}`{others}", proxy.variable))
+    Some(format!("through the proxy `{used}` of `{}`{others}", proxy.variable))
 }
 
 /// [`way_to`] the server to which a client that uses proxies could not connect.

@@ -54,7 +54,7 @@ pub fn trouble(env: &Env) -> Option<String> {
             Err(err) => return of_no_use(err.to_string()),
         };
         if !Certificate::from_pem_bundle(&bundle).is_ok_and(|roots| !roots.is_empty()) {
-            return of_no_use(format!("there is none (PEM) in `{file}`"));
+            return of_no_use(format!("`{file}` has no certificate in the PEM format"));
         }
     }
     let folders = env.var("SSL_CERT_DIR")?;

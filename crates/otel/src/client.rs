@@ -92,7 +92,7 @@ impl HttpClient for Sender {
         let sent = runtime.spawn(async move { send(&client, request, limit).await }).await;
         let answer = sent.map_err(HttpError::from).and_then(|answer| answer);
         match &answer {
-            Err(err) => self.failed(&at, &with_causes(err.as_ref())),
+            Err(err) => self.failed(&at, &patchwright_base::error::chain(err.as_ref())),
             Ok(response) if !response.status().is_success() => {
                 self.failed(&at, &format!("it answers {}", response.status()));
             }
@@ -107,20 +107,6 @@ fn place(at: &Uri) -> String {
     let scheme = at.scheme_str().unwrap_or("http");
     let port = at.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("`{scheme}://{}{port}`", at.host().unwrap_or_default())
-}
-
-/// An error with what caused it: its own words only say that something was sent.
-fn with_causes(err: &(dyn std::error::Error + 'static)) -> String {
-    let mut said = err.to_string();
-    let mut next = err.source();
-    while let Some(cause) = next {
-        let words = cause.to_string();
-        if !said.contains(&words) {
-            said = format!("{said}: {words}");
-        }
-        next = cause.source();
-    }
-    said
 }
 
 async fn send(

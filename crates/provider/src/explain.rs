@@ -9,7 +9,7 @@ use super::item::Wire;
 use super::retry;
 use super::wire;
 use super::wire::fault::{Fault, FaultKind};
-use patchwright_base::{proxies, roots};
+use patchwright_base::roots;
 
 mod refusals;
 
@@ -39,7 +39,7 @@ pub(super) fn hint(at: &Endpoint, model: &Model, fault: &Fault) -> Option<String
             let wait = retry::spoken(wait);
             format!("run it again in {wait}; the run continues where it stopped")
         }),
-        FaultKind::Unreachable if said.contains(proxies::THROUGH) => Some(PROXY.to_owned()),
+        FaultKind::ProxyUnreachable => Some(PROXY.to_owned()),
         FaultKind::Unreachable if at.owner().is_none() => Some(format!(
             "check that a server runs at `{}`, or name another one with `--base-url`; then run it \
                  again, the run continues where it stopped",

@@ -368,6 +368,7 @@ impl HttpProvider {
             FaultKind::RateLimited => ProviderError::RateLimited { endpoint, message, wait },
             FaultKind::Unavailable
             | FaultKind::Unreachable
+            | FaultKind::ProxyUnreachable
             | FaultKind::Cut
             | FaultKind::Untrusted => ProviderError::Unavailable { endpoint, message, hint },
             FaultKind::Quota => ProviderError::Quota { endpoint, message },

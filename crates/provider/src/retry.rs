@@ -98,7 +98,11 @@ impl Retries {
     /// the failed attempt lasted.
     pub fn next_wait(&mut self, fault: &Fault, took: Duration) -> Option<Duration> {
         self.spent += took;
-        self.broken += u32::from(matches!(fault.kind, FaultKind::Cut | FaultKind::Unreachable));
+        let is_broken = matches!(
+            fault.kind,
+            FaultKind::Cut | FaultKind::Unreachable | FaultKind::ProxyUnreachable
+        );
+        self.broken += u32::from(is_broken);
         // Broken answers are counted apart from refusals: each may have been billed.
         let is_used_up = self.attempts >= self.policy.attempts || self.broken >= self.policy.broken;
         if !fault.may_pass() || is_used_up {

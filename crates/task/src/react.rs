@@ -79,13 +79,20 @@ pub async fn react(
     decision: Decision,
     environment: RunEnvironment,
 ) -> Result<EventOutcome> {
-    if let Decision::AnswerQueue { repository, head_sha } = &decision {
-        let answered = review::queue::answer(world, &config, repository, head_sha).await?;
-        return Ok(EventOutcome::Queue(answered));
-    }
-    let kind = match pinned(world.forge()?.as_ref(), decision).await? {
-        Ok(kind) => kind,
-        Err(why) => return Ok(EventOutcome::Ignored(why)),
+    let kind = match decision {
+        Decision::Run(kind) => kind,
+        Decision::Ignored(why) => return Ok(EventOutcome::Ignored(why)),
+        Decision::AnswerQueue { repository, head_sha } => {
+            let answered = review::queue::answer(world, &config, &repository, &head_sha).await?;
+            return Ok(EventOutcome::Queue(answered));
+        }
+        Decision::ReviewAt { repository, head_sha, source, trigger } => {
+            let forge = world.forge()?;
+            match pull_request_at(forge.as_ref(), repository, head_sha, &source, trigger).await? {
+                Ok(review) => EventTask::Review(review),
+                Err(why) => return Ok(EventOutcome::Ignored(why)),
+            }
+        }
     };
     Ok(match kind {
         EventTask::Issue(request) => {
@@ -110,23 +117,9 @@ pub async fn react(
     })
 }
 
-/// The task of a decision, or why there is none.
-async fn pinned(
-    forge: &dyn Forge,
-    decision: Decision,
-) -> Result<std::result::Result<EventTask, String>> {
-    Ok(match at_head(forge, decision).await? {
-        Ok(Decision::Run(kind)) => Ok(kind),
-        Ok(Decision::Ignored(why)) | Err(why) => Err(why),
-        Ok(Decision::ReviewAt { .. } | Decision::AnswerQueue { .. }) => {
-            return Err(Failure::internal("this decision is no task"));
-        }
-    })
-}
-
-/// A decision about a commit becomes one about the open pull request that has it as its head, or why there is none. That of
-/// a fork has branch and commit of the event, and nothing that its workflow says about itself is needed; a check that is
-/// asked for again has to be ours. Other decisions stay.
+/// A decision about a commit becomes one about the open pull request with that head; without such a pull request, the
+/// reason to do nothing. The pull request of a fork has to have the event's branch too, and nothing that its workflow says
+/// about itself is needed; a check that is asked for again has to be ours. Other decisions stay.
 ///
 /// # Errors
 /// When the forge does not answer.
@@ -143,7 +136,7 @@ pub async fn at_head(
     })
 }
 
-/// The review of the open pull request with this head, or why there is none.
+/// The review of the open pull request with this head, or the reason to do nothing.
 async fn pull_request_at(
     forge: &dyn Forge,
     repository: RepositoryId,

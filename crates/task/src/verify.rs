@@ -221,7 +221,7 @@ fn what_is_missing(exit_code: i32, tail: &str, is_local: bool) -> Option<String>
     }
 }
 
-/// Gradle's daemon asks for an address of the machine before it does anything else, and ends when there is none.
+/// Gradle's daemon asks for an address of the machine before it does anything else, and ends without one.
 pub(super) fn needs_sockets(output: &str, is_local: bool) -> bool {
     is_local && output.contains("Could not determine a usable local IP for this machine")
 }

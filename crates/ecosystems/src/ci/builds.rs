@@ -118,10 +118,11 @@ fn is_harmless(files: &Files<'_>, folder: &str, build: &str) -> bool {
     let words = build.split_whitespace().skip(1).filter(|word| !word.starts_with('-'));
     let mut words = words.flat_map(|word| word.split(|c: char| !c.is_ascii_alphanumeric()));
     let is_other = words.any(|word| OTHERS.contains(&word));
-    let behind = match classify::configures(build) {
-        // It is generated or copied, and says in many words how people install what is absent.
-        true => String::new(),
-        false => format!("{}{}", behind(files, folder, build), scripts(files, folder, build)),
+    // What configures is generated or copied, and says in many words how people install what is absent.
+    let behind = if classify::configures(build) {
+        String::new()
+    } else {
+        format!("{}{}", behind(files, folder, build), scripts(files, folder, build))
     };
     let is_usable = |text: &str| classify::unusable(text).is_none() && !classify::needs_more(text);
     !is_other && is_target(build) && is_usable(build) && is_usable(&behind)

@@ -90,6 +90,8 @@ struct DeliveryOutcome {
     text: String,
     /// The word that it is counted by.
     conclusion: &'static str,
+    /// It is one of the errors ([`FailureKind::is_error`]).
+    is_error: bool,
     run: Option<String>,
     cost_usd: f64,
 }
@@ -97,7 +99,14 @@ struct DeliveryOutcome {
 impl DeliveryOutcome {
     fn ignored(why: impl Into<String>) -> DeliveryOutcome {
         let text = format!("ignored: {}", why.into());
-        DeliveryOutcome { end: JobEnd::Done, text, conclusion: "ignored", run: None, cost_usd: 0.0 }
+        DeliveryOutcome {
+            end: JobEnd::Done,
+            text,
+            conclusion: "ignored",
+            is_error: false,
+            run: None,
+            cost_usd: 0.0,
+        }
     }
 
     /// With what the task's run has used, where it gets no other attempt.
@@ -141,7 +150,7 @@ pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
     );
     let next = goes_on(&held, &became.end).map(|next| format!(" ({next})")).unwrap_or_default();
     let said = format!("{}: {text}{next}", name(&delivery));
-    match (became.conclusion.ends_with("_error"), is_over(&held, &became.end)) {
+    match (became.is_error, is_over(&held, &became.end)) {
         (true, true) => fleet.ui.failure(&said),
         (true, false) => fleet.ui.warn(&said),
         (false, _) => fleet.ui.say(&said),
@@ -315,7 +324,8 @@ async fn ended(
         | Conclusion::Budget => JobEnd::Done,
     };
     let cost_usd = if is_over(held, &end) { cost_usd } else { 0.0 };
-    Ok(DeliveryOutcome { end, text, conclusion: word, run, cost_usd })
+    let is_error = conclusion.failure_kind().is_some_and(FailureKind::is_error);
+    Ok(DeliveryOutcome { end, text, conclusion: word, is_error, run, cost_usd })
 }
 
 /// Whether the job gets no other attempt. A run that is resumed counts when it ends, with what it had cost before.
@@ -358,7 +368,8 @@ async fn failed(
             again(fleet, held, &text, failure.outage).await?
         }
     };
-    Ok(DeliveryOutcome { end, text, conclusion, run: None, cost_usd: 0.0 })
+    let is_error = failure.kind.is_error();
+    Ok(DeliveryOutcome { end, text, conclusion, is_error, run: None, cost_usd: 0.0 })
 }
 
 /// A service did not take our token or key. No attempt counts, as in an outage: whoever puts that right later than
@@ -381,7 +392,8 @@ async fn refused(
     } else {
         JobEnd::Later { after, why: short(&text) }
     };
-    Ok(DeliveryOutcome { end, text, conclusion, run: None, cost_usd: 0.0 })
+    let is_error = failure.kind.is_error();
+    Ok(DeliveryOutcome { end, text, conclusion, is_error, run: None, cost_usd: 0.0 })
 }
 
 /// Whether GitHub takes our token for the repository at all: a failure does not say what was behind it.

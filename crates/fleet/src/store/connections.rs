@@ -34,7 +34,7 @@ pub(super) struct File {
 /// The file that a path led to when it was opened.
 ///
 /// A file that is removed or replaced while it is open takes whatever is written, and nobody ever finds it again: a
-/// delivery that is stored there would be acknowledged and lost. So it is looked at before each use.
+/// delivery that is stored there would be acknowledged and lost. So its path is checked before each use.
 #[derive(Clone, Debug)]
 pub(super) struct OpenedFile {
     path: PathBuf,

@@ -13,7 +13,7 @@ impl GitHubForge {
     /// Does not ask GitHub anything yet.
     ///
     /// # Errors
-    /// When an address is not `http` or `https`, or has credentials in it, or when the token is none that can be sent.
+    /// When an address is not `http` or `https`, or has credentials in it, or when the token has characters that no header can carry.
     pub fn new(options: GitHubOptions) -> Result<GitHubForge, ForgeError> {
         // Known before anything is begun, and not at each request.
         layers::bearer(&options.token, Credential::Token)?;

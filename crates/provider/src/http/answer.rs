@@ -175,8 +175,10 @@ fn fault_on_the_way(err: &reqwest::Error, proxy: Option<String>) -> Fault {
     let (kind, what) = if roots::is_refused(err) {
         (FaultKind::Untrusted, format!("the certificate of `{host}` is not trusted"))
     } else if err.is_connect() {
-        let proxy = proxy.map(|proxy| format!(" {proxy}")).unwrap_or_default();
-        (FaultKind::Unreachable, format!("cannot connect to `{host}`{proxy}"))
+        match proxy {
+            Some(way) => (FaultKind::ProxyUnreachable, format!("cannot connect to `{host}` {way}")),
+            None => (FaultKind::Unreachable, format!("cannot connect to `{host}`")),
+        }
     } else if err.is_timeout() {
         (FaultKind::Unavailable, format!("`{host}` did not answer in time"))
     } else {

@@ -32,7 +32,7 @@ pub struct Fault {
     pub is_final: bool,
 }
 
-/// The kinds of fault. The first four may pass if the request is sent again.
+/// The kinds of fault. The first five may pass if the request is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// Too many requests or tokens a minute.
@@ -41,6 +41,8 @@ pub enum FaultKind {
     Unavailable,
     /// No connection.
     Unreachable,
+    /// No connection to the proxy on the way.
+    ProxyUnreachable,
     /// The answer ended before its final event.
     Cut,
     /// The server's certificate is signed by nobody whom this machine trusts.
@@ -82,6 +84,7 @@ impl Fault {
             FaultKind::RateLimited
             | FaultKind::Unavailable
             | FaultKind::Unreachable
+            | FaultKind::ProxyUnreachable
             | FaultKind::Cut => true,
             FaultKind::Untrusted
             | FaultKind::Quota
