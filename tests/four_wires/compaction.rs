@@ -130,9 +130,10 @@ fn survives_a_kill(voice: &Voice) {
     assert!(said(after).contains(HANDOVER) && !said(after).contains("first-42"));
     if before.len() > known {
         // What was asked when the process was killed is asked again, with a word on what is gone: behind
-        // the last message, or in it where roles have to alternate.
+        // the last message, or in it where roles have to alternate. Where no user may follow a tool, the
+        // assistant says something in between.
         let (was, is) = (messages(&before[known]), messages(after));
-        assert!(was.len() <= is.len() && is.len() <= was.len() + 1);
+        assert!((was.len()..=was.len() + 2).contains(&is.len()), "{was:#?}\n--- and then\n{is:#?}");
         assert_eq!(is[..was.len() - 1], was[..was.len() - 1]);
         assert!(said(after).contains("This run was interrupted and goes on"));
     }
