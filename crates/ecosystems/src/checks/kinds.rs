@@ -84,7 +84,7 @@ const GENERIC: &[(&str, Convention)] = &[
     ("phpunit", phpunit),
     ("rake", rake),
 ];
-const OWN_TARGET: &str = "the repository's own target";
+pub(super) const OWN_TARGET: &str = "the repository's own target";
 /// PHPUnit's configuration.
 const PHPUNIT: &[&str] = &["phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"];
 
@@ -245,8 +245,10 @@ fn script(root: &Root<'_>) -> Option<String> {
 /// an image may not have: then a failure is one of the code.
 fn cmake(root: &Root<'_>) -> Option<String> {
     const FETCHES: &[&str] =
-        &["fetchcontent", "externalproject", "cpmaddpackage", "conan", "vcpkg"];
+        &["fetchcontent_", "externalproject_add", "cpmaddpackage", "conan", "vcpkg"];
     let text = root.text("CMakeLists.txt")?.to_ascii_lowercase();
+    let code = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let text: String = code.flat_map(|line| [line, "\n"]).collect();
     let has_tests = text.contains("enable_testing(") || text.contains("include(ctest)");
     let needs = |call: &str| {
         let arguments = call.split(')').next().unwrap_or_default();

@@ -116,6 +116,7 @@ pub fn detect(tree: &dyn Tree, touched: &[String], has_services: bool) -> CheckP
         unknown(&files, &ci, &mut plan);
     } else {
         beside(&files, &ci, &kinds, &mut plan);
+        without_kind(&files, &kinds, &mut plan);
     }
     let packages = Packages { files: &files, folders: &folders, kinds: &kinds };
     concern::narrow(&mut plan, &packages, touched);
@@ -147,6 +148,22 @@ fn beside(files: &Files<'_>, ci: &CiPlan, kinds: &[(String, &Kind)], plan: &mut 
             plan.take_services(job);
             taken += 1;
         }
+    }
+}
+
+/// The root is of none of the kinds that folders below it are, and of one that has no manifest: CMake with a folder for Android.
+fn without_kind(files: &Files<'_>, kinds: &[(String, &Kind)], plan: &mut CheckPlan) {
+    let is_tested = plan.checks.iter().any(|check| check.folder.is_empty());
+    if is_tested || kinds.iter().any(|(folder, _)| folder.is_empty()) {
+        return;
+    }
+    let names: Vec<String> = files.list("").into_iter().map(|entry| entry.name).collect();
+    let read = |name: &str| files.text(name).map(String::into_bytes);
+    let found = kinds::generic(&Root { names: &names, read: &read });
+    // A target of its own may do anything, the folders included.
+    if let Some((rule, command)) = found.filter(|(rule, _)| *rule != kinds::OWN_TARGET) {
+        let why = Source { file: String::new(), line: None, rule: rule.to_owned() };
+        plan.checks.insert(0, check((&command, &[]), "", CheckOrigin::Convention, why));
     }
 }
 

@@ -47,8 +47,26 @@ pub(super) fn of_kind(
     let builds = built_for(ci, kind, folder)
         .map(|steps| ci::before(files, ci, steps, command, &is_for_it))
         .unwrap_or_default();
+    plan.notes.extend(runs_without_services(ci, (kind, folder), command));
     let why = Source { file: kind.manifest.to_owned(), line: None, rule: kind.name.to_owned() };
     plan.checks.push(check((command, &builds), folder, CheckOrigin::Convention, why));
+}
+
+/// Says that a command by convention has none of the services that CI's tests of the same kind have beside them. Which one is
+/// not there, and why, is said with the job.
+fn runs_without_services(
+    ci: &CiPlan,
+    (kind, folder): (&Kind, &str),
+    command: &str,
+) -> Option<Note> {
+    let has_tests =
+        |job: &&Job| [folder, ""].iter().any(|inside| !tests_of(job, kind, inside).is_empty());
+    let job = ci.jobs.iter().filter(|job| job.lacks_service.is_some()).find(has_tests)?;
+    let text = format!(
+        "`{command}` runs without the services of job {}: tests that need them fail before and after the change",
+        job.name
+    );
+    Some(Note { file: job.file.clone(), text })
 }
 
 /// Says that a step is no check.
@@ -114,12 +132,7 @@ fn tests_of<'a>(job: &'a Job, kind: &Kind, folder: &str) -> Vec<(usize, &'a CiSt
 /// A test step of CI for a kind in a folder that may fail, where all that CI has for it may, and that runs what the
 /// convention would run.
 fn may_fail<'a>(ci: &'a CiPlan, kind: &Kind, folder: &str) -> Option<&'a CiStep> {
-    const WHOLE: &[&str] =
-        &["test", "tests", "run", "t", "exec", "discover", "verify", "check", "./..."];
-    let is_whole = |step: &&CiStep| {
-        let mut words = step.command.split_whitespace().filter(|it| !it.starts_with('-'));
-        words.all(|word| WHOLE.contains(&word) || kind.programs.contains(&word))
-    };
+    let is_whole = |step: &&CiStep| is_whole(&step.command, kind.programs);
     let tests = ci.jobs.iter().flat_map(|job| tests_of(job, kind, folder));
     let steps: Vec<&CiStep> = tests.map(|(_, step)| step).collect();
     let is_optional = steps.iter().all(|step| step.may_fail);
@@ -138,16 +151,60 @@ fn built_for<'a>(ci: &'a CiPlan, kind: &Kind, folder: &str) -> Option<(&'a Job, 
     of(folder).or_else(|| of(""))
 }
 
-/// The test steps of CI that can run here, with their jobs; those of jobs without services come first.
+/// A command of these programs that runs all tests.
+fn is_whole(command: &str, programs: &[&str]) -> bool {
+    const WHOLE: &[&str] =
+        &["test", "tests", "run", "t", "exec", "discover", "verify", "check", "./..."];
+    let mut words = command.split_whitespace().filter(|it| !it.starts_with('-'));
+    words.all(|word| WHOLE.contains(&word) || programs.contains(&word))
+}
+
+/// How much a test step says about most changes: the lower, the more.
+fn rank(step: &CiStep) -> u8 {
+    const ASIDE: &[&str] = &[
+        "integration",
+        "browser",
+        "example",
+        "smoke",
+        "types",
+        "dts",
+        "typecheck",
+        "typing",
+        "compat",
+        "release",
+        "production",
+        "package",
+        "docs",
+        "doctest",
+        "plugin",
+        "coverage-",
+        "memray",
+    ];
+    let command = step.command.as_str();
+    let is_of_kind = KINDS.iter().any(|kind| is_whole(command, kind.programs));
+    match () {
+        () if is_of_kind => 0,
+        () if command.contains("unit") => 1,
+        () if ASIDE.iter().any(|word| command.contains(word)) => 3,
+        () => 2,
+    }
+}
+
+/// The test steps of CI that can run here, with their jobs: those of jobs without services first, and of these the ones
+/// that test most.
 pub(super) fn usable(ci: &CiPlan) -> impl Iterator<Item = (&Job, &CiStep)> {
     let (with, without): (Vec<&Job>, Vec<&Job>) = ci
         .jobs
         .iter()
         .filter(|job| !job.is_for_agents && !job.is_container)
         .partition(|job| !job.services.is_empty());
-    let steps = without.into_iter().chain(with);
-    let steps = steps.flat_map(|job| job.tests().map(move |step| (job, step)));
-    steps.filter(|(_, step)| !ci::needs_more(&step.command) && step.command.len() < 2_000)
+    [without, with].into_iter().flat_map(|jobs| {
+        let steps = jobs.into_iter().flat_map(|job| job.tests().map(move |step| (job, step)));
+        let can_run = |step: &CiStep| !ci::needs_more(&step.command) && step.command.len() < 2_000;
+        let mut steps: Vec<(&Job, &CiStep)> = steps.filter(|(_, step)| can_run(step)).collect();
+        steps.sort_by_key(|(_, step)| rank(step));
+        steps
+    })
 }
 
 /// The job needs services that the checks so far do not.

@@ -204,3 +204,89 @@ fn of_many_packages_those_are_tested_that_a_change_concerns() {
     assert_eq!((root.commands(), root.left_out), (vec!["go test ./...".to_owned()], 6));
     assert_eq!(found(&files, "p/2/a.js").commands()[0], "go test ./...");
 }
+
+const GITLAB: &str = ".gitlab-ci.yml";
+
+/// Jobs of GitLab, with `rest` in that of the tests.
+fn gitlab(rest: &str) -> String {
+    format!(
+        "stages: [prepare, build, test]\n\
+         site:\n  stage: test\n  script: npm run build:site\n  artifacts: {{paths: [site]}}\n\
+         unit:\n  stage: test\n  script: npm test\n{rest}\
+         build:\n  stage: build\n  script: npm run build\n  artifacts: {{paths: [dist]}}\n\
+         generate:\n  stage: prepare\n  script: npm run generate\n  artifacts: {{paths: [gen]}}\n\
+         check:\n  stage: build\n  script: npm run build:check\n"
+    )
+}
+
+#[test]
+fn what_earlier_stages_of_gitlab_build_is_part_of_the_check() {
+    let rows = [
+        ("", "npm run generate && npm run build && npm test"),
+        ("  dependencies: []\n", "npm test"),
+        ("  needs: []\n", "npm test"),
+        ("  dependencies: [build]\n", "npm run build && npm test"),
+        ("  needs: [generate, build]\n  dependencies: [build]\n", "npm run build && npm test"),
+        (
+            "  needs: [{job: build}, {job: generate, artifacts: false}]\n",
+            "npm run build && npm test",
+        ),
+    ];
+    for (rest, expected) in rows {
+        let ci = gitlab(rest);
+        let files = [(GITLAB, ci.as_str()), ("package.json", PACKAGE)];
+        assert_eq!(found(&files, &[]), [expected], "{rest}");
+    }
+    // Without `stages` they are GitLab's own, and a job is of the stage `test`.
+    let ci = "unit:\n  script: npm test\ndist:\n  stage: build\n  script: npm run build\n  artifacts:\n    paths: [dist]\n";
+    let files = [(GITLAB, ci), ("package.json", PACKAGE)];
+    assert_eq!(found(&files, &[]), ["npm run build && npm test"]);
+}
+
+#[test]
+fn a_command_by_convention_without_the_services_of_ci_is_said() {
+    let workflow = "on: push\njobs:\n  db:\n    services:\n      postgres: {image: 'postgres:16'}\n    steps:\n      - run: npm test\n";
+    let files = [(".github/workflows/ci.yml", workflow), ("package.json", PACKAGE)];
+    let plan = detect(&tree(&files), &[], false);
+    assert_eq!(plan.commands(), ["npm test"]);
+    let notes: Vec<&str> = plan.notes.iter().map(|note| note.text.as_str()).collect();
+    assert!(
+        notes[0].starts_with("the tests of job db are left out: service postgres"),
+        "{notes:?}"
+    );
+    let expected = "`npm test` runs without the services of job db: tests that need them fail before and after the change";
+    assert_eq!(notes[1..], [expected]);
+    // Where they are there, nothing is said.
+    assert_eq!(detect(&tree(&files), &[], true).notes, []);
+}
+
+#[test]
+fn what_editors_of_windows_add_changes_nothing() {
+    let windows = |text: &str| format!("\u{feff}{}", text.replace('\n', "\r\n"));
+    let workflow = job(
+        "      - run: |\n          npm run build\n          npm test\n      - run: make test\n",
+    );
+    let rows: [&[(&str, &str)]; 5] = [
+        &[
+            (".github/workflows/ci.yml", &workflow),
+            ("package.json", PACKAGE),
+            ("Makefile", "test:\n\t./x\n"),
+        ],
+        &[
+            (GITLAB, "unit:\n  script:\n    - |\n      cd a\n      npm test\n"),
+            ("a/package.json", PACKAGE),
+        ],
+        &[("Makefile", "all: x\ntest: all\n\t./x\n")],
+        &[("pyproject.toml", "[tool.pytest.ini_options]\n"), ("requirements.txt", "pytest\n")],
+        &[("test.sh", "#!/bin/bash\ntrue\n"), (".travis.yml", "script:\n  - ./test.sh\n")],
+    ];
+    for files in rows {
+        let saved: Vec<(&str, String)> =
+            files.iter().map(|(path, text)| (*path, windows(text))).collect();
+        let saved: Vec<(&str, &str)> =
+            saved.iter().map(|(path, text)| (*path, text.as_str())).collect();
+        let plain = found(files, &[]);
+        assert!(!plain.is_empty());
+        assert_eq!(found(&saved, &[]), plain);
+    }
+}

@@ -56,7 +56,13 @@ fn conventions_follow_lock_files_and_workspaces() {
             ],
         ),
         (&[("CMakeLists.txt", "project(x)\n")], &[]),
-        (&[("CMakeLists.txt", "include(FetchContent)\nenable_testing()\n")], &[]),
+        (
+            &[(
+                "CMakeLists.txt",
+                "include(FetchContent)\nFetchContent_Declare(a)\nenable_testing()\n",
+            )],
+            &[],
+        ),
         (&[("CMakeLists.txt", "find_package(Boost 1.80 REQUIRED)\nenable_testing()\n")], &[]),
         (
             &[("Makefile.PL", ""), ("t/a.t", "")],

@@ -1,43 +1,78 @@
-//! GitHub's workflows.
+//! GitHub's workflows, and those that they call in the same repository.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Map, Value};
 
-use super::expressions::{ExpressionValues, resolve, runs};
-use super::{CiPlan, CiStep, Job, MAX_FILES, MAX_JOBS, MAX_STEPS, classify, shell};
-use crate::files::{self, Files, line_of};
-use crate::read::{self, runner_scalar, scalar, scalars};
+use super::expressions::{ExpressionValues, resolve, runs, value_of};
+use super::matrix::MatrixEntry;
+use super::steps::{SetupVersion, StepReader};
+use super::{CiPlan, Job, MAX_FILES, MAX_JOBS};
+use crate::files::{self, Files};
+use crate::read::{self, scalar, scalars};
 use crate::services;
-use crate::setup::Source;
 
 const FOLDER: &str = ".github/workflows";
 
-/// Inputs of well-known actions that name a version.
-const SETUP: &[(&str, &str, &str)] = &[
-    ("actions/setup-python", "python-version", "python"),
-    ("actions/setup-node", "node-version", "node"),
-    ("actions/setup-go", "go-version", "go"),
-    ("actions/setup-java", "java-version", "java"),
-    ("actions/setup-dotnet", "dotnet-version", "dotnet"),
-    ("ruby/setup-ruby", "ruby-version", "ruby"),
-    ("shivammathur/setup-php", "php-version", "php"),
-    ("erlef/setup-beam", "elixir-version", "elixir"),
-    ("erlef/setup-beam", "otp-version", "erlang"),
-    ("dtolnay/rust-toolchain", "toolchain", "rust"),
-    ("actions-rs/toolchain", "toolchain", "rust"),
-    ("pnpm/action-setup", "version", "pnpm"),
-    ("oven-sh/setup-bun", "bun-version", "bun"),
-    ("astral-sh/setup-uv", "version", "uv"),
-    ("astral-sh/setup-uv", "python-version", "python"),
-    ("denoland/setup-deno", "deno-version", "deno"),
-];
-
 /// Events on which a workflow says something about a change.
-const EVENTS: &[&str] =
-    &["push", "pull_request", "pull_request_target", "merge_group", "workflow_call"];
+const EVENTS: &[&str] = &["push", "pull_request", "pull_request_target", "merge_group"];
+
+/// Those on which a pull request is what the event tells of, or may be.
+const PULL_REQUESTS: &[&str] =
+    &["pull_request", "pull_request_target", "merge_group", "workflow_call"];
+
+/// Most workflows that are read, each as often as it is called with something else.
+const MAX_READ: usize = 80;
+
+/// Most inputs of a workflow or an action that are read.
+pub(super) const MAX_INPUTS: usize = 100;
 
 pub(super) fn read(files: &Files<'_>, plan: &mut CiPlan) {
+    let workflows = parsed(files, plan);
+    let local: BTreeSet<String> = workflows.iter().flat_map(Workflow::calls).collect();
+    let mut waiting: VecDeque<(&Workflow, Inputs)> = workflows
+        .iter()
+        .filter(|it| {
+            it.is_for_agents() || it.is_about_changes() || it.is_called_from_elsewhere(&local)
+        })
+        .map(|it| (it, it.given(Inputs::new())))
+        .collect();
+    let (mut done, mut found) = (Vec::new(), Vec::new());
+    while let Some((workflow, inputs)) = waiting.pop_front() {
+        if done.len() == MAX_READ || done.contains(&(&workflow.path, inputs.clone())) {
+            continue;
+        }
+        for call in workflow.read(files, &inputs, &mut found, plan) {
+            if let Some(called) = workflows.iter().find(|it| it.path == call.path) {
+                waiting.push_back((called, called.given(call.with)));
+            }
+        }
+        done.push((&workflow.path, inputs));
+    }
+    add(found, plan);
+}
+
+/// What is known of a job.
+struct Found {
+    job: Job,
+    versions: Vec<SetupVersion>,
+    /// What it says to other jobs, by `JOB.NAME`.
+    outputs: BTreeMap<String, String>,
+}
+
+/// Adds jobs to the plan. Versions are those of jobs with tests, where they have any: a scanner or a deployment has
+/// compilers of its own.
+fn add(found: Vec<Found>, plan: &mut CiPlan) {
+    let has_tests = |it: &Found| it.job.is_for_agents || it.job.tests().next().is_some();
+    let (with, without): (Vec<&Found>, Vec<&Found>) = found.iter().partition(|it| has_tests(it));
+    for it in with.into_iter().chain(without).flat_map(|it| &it.versions) {
+        plan.version(it.tool, it.version.clone(), &it.file, &it.action);
+    }
+    plan.jobs.extend(found.into_iter().map(|it| it.job).filter(|job| !job.steps.is_empty()));
+}
+
+/// The workflows that can be read.
+fn parsed(files: &Files<'_>, plan: &mut CiPlan) -> Vec<Workflow> {
     let is_workflow = |name: &String| name.ends_with(".yml") || name.ends_with(".yaml");
     let names: Vec<String> = files.files(FOLDER).into_iter().filter(is_workflow).collect();
     if names.len() > MAX_FILES {
@@ -46,6 +81,7 @@ pub(super) fn read(files: &Files<'_>, plan: &mut CiPlan) {
             format!("only the first {MAX_FILES} of {} workflows are read", names.len()),
         );
     }
+    let mut workflows = Vec::new();
     for name in names.iter().take(MAX_FILES) {
         let path = format!("{FOLDER}/{name}");
         let Some(text) = files.text(&path) else {
@@ -53,49 +89,216 @@ pub(super) fn read(files: &Files<'_>, plan: &mut CiPlan) {
             continue;
         };
         match read::workflow(&text) {
-            Ok(workflow) => one(&path, &text, &workflow, plan),
+            Ok(content) => workflows.push(Workflow { path, text, content }),
             Err(why) => plan.note(&path, why),
         }
     }
+    workflows
 }
 
-fn one(path: &str, text: &str, workflow: &Value, plan: &mut CiPlan) {
-    let is_for_agents =
-        path.ends_with("/copilot-setup-steps.yml") || path.ends_with("/copilot-setup-steps.yaml");
-    if !is_for_agents && !is_about_changes(workflow) {
-        return;
+/// What a workflow or an action was given, by name; without a value where only a run has it.
+type Inputs = BTreeMap<String, Option<Value>>;
+
+/// A job that is another workflow of the repository.
+struct Call {
+    path: String,
+    with: Inputs,
+}
+
+struct Workflow {
+    path: String,
+    text: String,
+    content: Value,
+}
+
+impl Workflow {
+    fn is_for_agents(&self) -> bool {
+        self.path.ends_with("/copilot-setup-steps.yml")
+            || self.path.ends_with("/copilot-setup-steps.yaml")
     }
-    let Some(jobs) = workflow.get("jobs").and_then(Value::as_object) else {
-        plan.note(path, "has no jobs");
-        return;
+
+    fn is_about_changes(&self) -> bool {
+        self.event().is_some_and(|on| is_about_changes(on, EVENTS))
+    }
+
+    /// Other repositories may call it, as far as this one can tell.
+    fn is_called_from_elsewhere(&self, local: &BTreeSet<String>) -> bool {
+        !local.contains(&self.path)
+            && self.event().is_some_and(|on| is_about_changes(on, &["workflow_call"]))
+    }
+
+    fn event(&self) -> Option<&Value> {
+        self.content.get("on").or_else(|| self.content.get("true"))
+    }
+
+    fn jobs(&self) -> impl Iterator<Item = (&String, &Value)> {
+        entries(self.content.get("jobs")).take(MAX_JOBS)
+    }
+
+    /// The workflows of this repository that its jobs name.
+    fn calls(&self) -> impl Iterator<Item = String> {
+        self.jobs().filter_map(|(_, job)| called(job))
+    }
+
+    /// The inputs that it declares for calls.
+    fn declared(&self) -> impl Iterator<Item = (&String, &Value)> {
+        let call = self.event().and_then(|on| on.get("workflow_call"));
+        entries(call.and_then(|call| call.get("inputs")))
+    }
+
+    /// What a caller gives, and the defaults of the rest.
+    fn given(&self, mut with: Inputs) -> Inputs {
+        for (name, input) in self.declared().take(MAX_INPUTS) {
+            let is_required = input.get("required").and_then(Value::as_bool).unwrap_or_default();
+            let default = input.get("default").cloned().or((!is_required).then_some(Value::Null));
+            with.entry(name.to_ascii_lowercase()).or_insert(default);
+        }
+        with
+    }
+
+    /// Reads its jobs, and tells which workflows it calls.
+    fn read(
+        &self,
+        files: &Files<'_>,
+        inputs: &Inputs,
+        found: &mut Vec<Found>,
+        plan: &mut CiPlan,
+    ) -> Vec<Call> {
+        let mut calls = Vec::new();
+        if self.content.get("jobs").and_then(Value::as_object).is_none() {
+            plan.note(&self.path, "has no jobs");
+        }
+        let is_for_agents = self.is_for_agents();
+        let is_push_only = self.event().is_some_and(|on| !is_about_changes(on, PULL_REQUESTS));
+        let skipped = self.skipped(inputs, is_push_only);
+        let mut needs = BTreeMap::new();
+        for (name, job) in self.jobs() {
+            if skipped.contains(name.as_str()) || (is_for_agents && name != "copilot-setup-steps") {
+                continue;
+            }
+            let mut known = ExpressionValues {
+                inputs: inputs.clone(),
+                is_push_only,
+                ..ExpressionValues::default()
+            };
+            known.needs.clone_from(&needs);
+            known.matrix = MatrixEntry::of(job, &known);
+            if !is_linux(job, &known) {
+                continue;
+            }
+            if let Some(path) = called(job) {
+                calls.push(Call { path, with: given(job.get("with"), &known) });
+                continue;
+            }
+            let mut read = self.job(files, (name, job), known, plan);
+            read.job.is_for_agents = is_for_agents;
+            needs.append(&mut read.outputs);
+            found.push(read);
+        }
+        calls
+    }
+
+    /// The jobs that do not run for a change: by their own condition, or because one that they need does not.
+    fn skipped(&self, inputs: &Inputs, is_push_only: bool) -> BTreeSet<&str> {
+        let known = ExpressionValues {
+            inputs: inputs.clone(),
+            is_push_only,
+            ..ExpressionValues::default()
+        };
+        let condition = |job: &Value| job.get("if").and_then(scalar).unwrap_or_default();
+        let mut skipped: BTreeSet<&str> = self
+            .jobs()
+            .filter(|(_, job)| !runs(Some(&condition(job)), &known))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        loop {
+            let before = skipped.len();
+            for (name, job) in self.jobs().filter(|(_, job)| !has_status_function(&condition(job)))
+            {
+                let needs = job.get("needs").map(scalars).unwrap_or_default();
+                if needs.iter().any(|needed| skipped.contains(needed.as_str())) {
+                    skipped.insert(name);
+                }
+            }
+            if skipped.len() == before {
+                return skipped;
+            }
+        }
+    }
+
+    fn job(
+        &self,
+        files: &Files<'_>,
+        (name, job): (&str, &Value),
+        known: ExpressionValues,
+        plan: &mut CiPlan,
+    ) -> Found {
+        let mut found = Job { file: self.path.clone(), name: name.to_owned(), ..Job::default() };
+        let mut steps = StepReader::of_job(files, &self.path, &self.text, known);
+        steps.add_variables(self.content.get("env"));
+        steps.add_variables(job.get("env"));
+        steps.may_fail = steps.says_may_fail(job);
+        steps.defaults = [job, &self.content].map(|it| it.get("defaults").cloned());
+        let beside = job.get("services").and_then(Value::as_object);
+        for (name, service) in beside.into_iter().flatten().take(20) {
+            let read = services::of_workflow(name, service, &|text| resolve(text, &steps.known));
+            found.add_service(name, read.map(|service| (name.clone(), service)));
+        }
+        found.takes_from = takes_from(job);
+        steps.read(job.get("steps"), &mut found, plan);
+        let outputs = entries(job.get("outputs")).take(MAX_INPUTS).filter_map(|(output, value)| {
+            Some((format!("{name}.{output}"), resolve(&scalar(value)?, &steps.known).ok()?))
+        });
+        Found { job: found, outputs: outputs.collect(), versions: steps.versions }
+    }
+}
+
+/// Such a condition decides alone; any other counts only when all that the job needs has succeeded.
+fn has_status_function(condition: &str) -> bool {
+    ["always()", "failure()", "cancelled()"].iter().any(|it| condition.contains(it))
+}
+
+/// The path of the workflow of this repository that a job is.
+fn called(job: &Value) -> Option<String> {
+    let path = job.get("uses").and_then(Value::as_str)?.strip_prefix("./")?;
+    files::resolve("", path)
+}
+
+/// `with:` of a step or of a job that calls a workflow.
+pub(super) fn given(with: Option<&Value>, known: &ExpressionValues) -> Inputs {
+    let value = |value: &Value| match value {
+        Value::String(text) => match value_of(text, known) {
+            Some(value) => Some(value),
+            None => resolve(text, known).ok().map(Value::String),
+        },
+        other => Some(other.clone()),
     };
-    for (name, job) in jobs.iter().take(MAX_JOBS) {
-        if is_for_agents && name != "copilot-setup-steps" {
-            continue;
-        }
-        let known = ExpressionValues { matrix: matrix(job), ..ExpressionValues::default() };
-        if !runs(job.get("if").and_then(scalar).as_deref(), &known) || !is_linux(job, &known) {
-            continue;
-        }
-        let found = Reader { path, text, workflow, job, name, known }.read(plan);
-        if !found.steps.is_empty() {
-            plan.jobs.push(Job { is_for_agents, ..found });
-        }
-    }
+    entries(with)
+        .take(MAX_INPUTS)
+        .map(|(name, it)| (name.to_ascii_lowercase(), value(it)))
+        .collect()
+}
+
+/// The jobs before this one, where it downloads what they have uploaded.
+fn takes_from(job: &Value) -> Vec<String> {
+    let steps = job.get("steps").and_then(Value::as_array).into_iter().flatten();
+    let mut actions = steps.filter_map(|step| step.get("uses").and_then(Value::as_str));
+    let is_download = |action: &str| action.starts_with("actions/download-artifact");
+    let needs = job.get("needs").filter(|_| actions.any(is_download));
+    needs.map(scalars).unwrap_or_default().into_iter().take(MAX_JOBS).collect()
 }
 
 /// Workflows for releases, schedules and issues say nothing about how a change is tested.
-fn is_about_changes(workflow: &Value) -> bool {
-    let Some(on) = workflow.get("on").or_else(|| workflow.get("true")) else { return false };
+fn is_about_changes(on: &Value, events: &[&str]) -> bool {
     let on_tags_only = |event: &Value| {
         let keys = event.as_object();
         keys.is_some_and(|keys| keys.contains_key("tags") && !keys.contains_key("branches"))
     };
     match on {
         Value::Object(map) => {
-            EVENTS.iter().any(|event| map.get(*event).is_some_and(|it| !on_tags_only(it)))
+            events.iter().any(|event| map.get(*event).is_some_and(|it| !on_tags_only(it)))
         }
-        one => scalars(one).iter().any(|event| EVENTS.contains(&event.as_str())),
+        one => scalars(one).iter().any(|event| events.contains(&event.as_str())),
     }
 }
 
@@ -106,249 +309,11 @@ fn is_linux(job: &Value, known: &ExpressionValues) -> bool {
     labels.iter().map(resolved).all(|label| !label.contains("windows") && !label.contains("macos"))
 }
 
-/// One sensible entry of the matrix: Linux, the newest plain version of each list.
-fn matrix(job: &Value) -> BTreeMap<String, String> {
-    let mut entry = BTreeMap::new();
-    let Some(matrix) =
-        job.get("strategy").and_then(|it| it.get("matrix")).and_then(Value::as_object)
-    else {
-        return entry;
-    };
-    for (name, values) in matrix {
-        if name == "include" || name == "exclude" {
-            continue;
-        }
-        let values = scalars(values);
-        let linux = values.iter().find(|value| value.contains("ubuntu") || value.contains("linux"));
-        let newest = || values.iter().filter(|it| is_release(it)).max_by_key(|it| numbers(it));
-        let plain = || values.iter().find(|it| *it == "stable").or(values.first());
-        if let Some(value) = linux.or_else(newest).or_else(plain) {
-            entry.insert(name.to_ascii_lowercase(), value.clone());
-        }
-    }
-    // A matrix of entries only: the first for Linux, or the first of all.
-    let included = matrix.get("include").and_then(Value::as_array);
-    if let (true, Some(entries)) = (entry.is_empty(), included) {
-        let is_linux =
-            |it: &&Value| !it.to_string().contains("windows") && !it.to_string().contains("macos");
-        let chosen = entries.iter().find(is_linux).or(entries.first()).and_then(Value::as_object);
-        entry.extend(named(chosen));
-        return entry;
-    }
-    let chosen = entry.clone();
-    for more in included.into_iter().flatten().map(|it| named(it.as_object())) {
-        // It belongs to the entries that it does not contradict.
-        if more.iter().all(|(name, value)| chosen.get(name).is_none_or(|it| it == value)) {
-            entry.extend(more);
-        }
-    }
-    entry
-}
-
-/// The plain values of an entry of a matrix.
-fn named(entry: Option<&Map<String, Value>>) -> BTreeMap<String, String> {
-    let values = entry.into_iter().flatten();
-    values.filter_map(|(name, it)| Some((name.to_ascii_lowercase(), scalar(it)?))).collect()
-}
-
-fn is_release(version: &str) -> bool {
-    version.starts_with(|c: char| c.is_ascii_digit())
-        && version.chars().all(|c| c.is_ascii_digit() || ".x*".contains(c))
-}
-
-fn numbers(version: &str) -> Vec<u32> {
-    version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
-}
-
-struct Reader<'a> {
-    path: &'a str,
-    text: &'a str,
-    workflow: &'a Value,
-    job: &'a Value,
-    name: &'a str,
-    known: ExpressionValues,
-}
-
-impl Reader<'_> {
-    fn read(mut self, plan: &mut CiPlan) -> Job {
-        let mut environment = BTreeMap::new();
-        let mut trouble = BTreeMap::new();
-        self.variables(self.workflow.get("env"), &mut environment, &mut trouble);
-        self.variables(self.job.get("env"), &mut environment, &mut trouble);
-        self.known.environment.clone_from(&environment);
-        let mut job =
-            Job { file: self.path.to_owned(), name: self.name.to_owned(), ..Job::default() };
-        let beside = self.job.get("services").and_then(Value::as_object);
-        for (name, service) in beside.into_iter().flatten().take(20) {
-            let read = services::of_workflow(name, service, &|text| resolve(text, &self.known));
-            job.add_service(name, read.map(|service| (name.clone(), service)));
-        }
-        let image =
-            self.job.get("container").map(|it| it.get("image").unwrap_or(it)).and_then(scalar);
-        if let Some(image) = image.and_then(|image| resolve(&image, &self.known).ok()) {
-            plan.image.get_or_insert(image);
-        }
-        job.takes_from = self.takes_from();
-        let steps = self.job.get("steps").and_then(Value::as_array);
-        for step in steps.into_iter().flatten().take(MAX_STEPS) {
-            if !runs(step.get("if").and_then(scalar).as_deref(), &self.known) {
-                continue;
-            }
-            if let Some(action) = step.get("uses").and_then(Value::as_str) {
-                self.versions(action, step.get("with"), plan);
-            }
-            if let Some(command) = step.get("run").and_then(Value::as_str) {
-                job.steps.push(self.step(step, command, &environment, &trouble));
-                let left = resolve(command, &self.known).unwrap_or_default();
-                for (name, value) in shell::left_in_environment(&left) {
-                    self.known.environment.insert(name.clone(), value.clone());
-                    environment.insert(name, value);
-                }
-                let id = step.get("id").and_then(scalar).unwrap_or_default();
-                let outputs = shell::outputs(&left).into_iter();
-                self.known.outputs.extend(outputs.map(|(name, it)| (format!("{id}.{name}"), it)));
-            }
-        }
-        job
-    }
-
-    /// The jobs before this one, where it downloads what they have uploaded.
-    fn takes_from(&self) -> Vec<String> {
-        let steps = self.job.get("steps").and_then(Value::as_array).into_iter().flatten();
-        let mut actions = steps.filter_map(|step| step.get("uses").and_then(Value::as_str));
-        let is_download = |action: &str| action.starts_with("actions/download-artifact");
-        let needs = self.job.get("needs").filter(|_| actions.any(is_download));
-        needs.map(scalars).unwrap_or_default().into_iter().take(MAX_JOBS).collect()
-    }
-
-    /// The runner goes on after it fails: what the step says of itself, and else the job, whose other steps it ends.
-    fn may_fail(&self, step: &Value) -> bool {
-        let says = |value: &Value| {
-            let said = value.get("continue-on-error").and_then(scalar);
-            said.is_some_and(|said| runs(Some(&said), &self.known) && !said.trim().is_empty())
-        };
-        says(step) || says(self.job)
-    }
-
-    /// Variables that have values here; the others with the reason.
-    fn variables(
-        &self,
-        env: Option<&Value>,
-        values: &mut BTreeMap<String, String>,
-        trouble: &mut BTreeMap<String, String>,
-    ) {
-        for (name, value) in env.and_then(Value::as_object).into_iter().flatten().take(100) {
-            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            if name.is_empty()
-                || !name.chars().all(is_name)
-                || name.starts_with(|c: char| c.is_ascii_digit())
-            {
-                continue;
-            }
-            match resolve(&runner_scalar(value).unwrap_or_default(), &self.known) {
-                Ok(value) => {
-                    values.insert(name.clone(), value);
-                }
-                Err(why) => {
-                    trouble.insert(name.clone(), why);
-                }
-            }
-        }
-    }
-
-    fn versions(&self, action: &str, with: Option<&Value>, plan: &mut CiPlan) {
-        let name = action.split('@').next().unwrap_or_default();
-        for (_, input, tool) in SETUP.iter().filter(|row| row.0 == name) {
-            let asked = with.and_then(|with| with.get(*input)).map(scalars).unwrap_or_default();
-            // A list in one string: the last is the newest, as people write it.
-            let last =
-                asked.iter().flat_map(|it| it.lines()).map(str::trim).rfind(|it| !it.is_empty());
-            if let Some(version) =
-                last.and_then(|it| resolve(it, &self.known).ok()).filter(|it| !it.is_empty())
-            {
-                plan.version(tool, version, self.path, name);
-            }
-        }
-    }
-
-    fn step(
-        &self,
-        step: &Value,
-        command: &str,
-        environment: &BTreeMap<String, String>,
-        trouble: &BTreeMap<String, String>,
-    ) -> CiStep {
-        let mut environment = environment.clone();
-        let mut trouble = trouble.clone();
-        self.variables(step.get("env"), &mut environment, &mut trouble);
-        let mut unusable = classify::unusable(command).map(str::to_owned);
-        let mut refuse = |why: String| {
-            unusable.get_or_insert(why);
-        };
-        let own = step.get("env").and_then(Value::as_object).cloned().unwrap_or_default();
-        if let Some((_, why)) =
-            trouble.iter().find(|(name, _)| own.contains_key(*name) || uses(command, name))
-        {
-            refuse(why.clone());
-        }
-        let resolved = resolve(command, &self.known).unwrap_or_else(|why| {
-            refuse(why);
-            command.to_owned()
-        });
-        let shell = self.setting(step, "shell");
-        let shell = shell.map(|shell| resolve(&shell, &self.known).unwrap_or(shell));
-        let folder = self.setting(step, "working-directory").unwrap_or_default();
-        let outside = "runs in a folder that is not in the tree";
-        let folder = resolve(&folder, &self.known)
-            .and_then(|it| files::resolve("", &it).ok_or_else(|| outside.to_owned()));
-        let folder = folder.map_err(&mut refuse).ok();
-        environment.retain(|_, value| value.len() < 2_000);
-        let is_for = classify::is_for(&resolved);
-        let (folder, command) = shell::into_folder(folder.unwrap_or_default(), resolved.trim_end());
-        let builds = classify::builds(&command);
-        let shell = shell::of_workflow(shell.as_deref(), &command).unwrap_or_else(|why| {
-            refuse(why);
-            None
-        });
-        let first =
-            command_line(self.text, step.get("run").and_then(Value::as_str).unwrap_or_default());
-        CiStep {
-            command,
-            folder,
-            environment,
-            shell,
-            is_for,
-            builds,
-            may_fail: self.may_fail(step),
-            unusable,
-            why: Source {
-                file: self.path.to_owned(),
-                line: first,
-                rule: format!("job {}", self.name),
-            },
-        }
-    }
-
-    /// A setting of the step, or the default of job and workflow.
-    fn setting(&self, step: &Value, name: &str) -> Option<String> {
-        let of = |value: &Value| value.get("defaults")?.get("run")?.get(name).and_then(scalar);
-        step.get(name).and_then(scalar).or_else(|| of(self.job)).or_else(|| of(self.workflow))
-    }
-}
-
-fn uses(command: &str, variable: &str) -> bool {
-    [format!("${variable}"), format!("${{{variable}")]
-        .iter()
-        .any(|it| command.contains(it.as_str()))
-}
-
-/// The line on which a command starts.
-fn command_line(text: &str, command: &str) -> Option<u32> {
-    let first = command.lines().map(str::trim).find(|line| !line.is_empty())?;
-    line_of(text, first)
-}
-
 /// For other modules: a map's entries when it is one.
 pub(super) fn entries(value: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {
     value.and_then(Value::as_object).into_iter().flat_map(Map::iter)
 }
+
+#[cfg(test)]
+#[path = "actions_tests.rs"]
+mod tests;

@@ -28,11 +28,11 @@ static UNUSABLE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
 
 static USES: LazyLock<Vec<(Regex, StepPurpose)>> = LazyLock::new(|| {
     [
-        (r"\b(pytest|py\.test|unittest|tox|nox|nosetests|trial)\b|\bpython\S*\s+(\S*/)?(run_?tests?|tests?)\S*\.py\b|\bmanage\.py\s+test\b", StepPurpose::Test),
+        (r"\b(pytest|py\.test|unittest|tox|nox|nosetests|trial)\b|\bpython\S*\s+(\S*/)?(run_?tests?|tests?)[^\s/]*\.py\b|\bpython\S*\s+(\S*/)?tests?/(run|main|all|suite)[^\s/]*\.py\b|\bmanage\.py\s+test\b", StepPurpose::Test),
         (r"\b(cargo|go|dotnet|mix|deno|swift|zig|dart|flutter|stack|cabal|lein|sbt|bazel|meson|hatch)\s+(\+\S+\s+|run\s+)?(nextest|tests?|llvm-cov)\b|\bcargo\s+hack\s+test\b", StepPurpose::Test),
         (r"\b(npm|pnpm|yarn|bun)\s+(-\S+\s+|run\s+|run-script\s+|-r\s+)*(test|t|tests|unit)\b(:\S+)?|\bnode\s+--test\b|\b(npx|pnpm|yarn|bunx)\s+(jest|vitest|mocha|ava|tap|karma)\b", StepPurpose::Test),
         (r"\b(jest|vitest|mocha|rspec|phpunit|pest|ctest|prove|bats|busted)\b|\brake\s+(test|spec)\b|\brails\s+test\b|\bcomposer\s+(run(-script)?\s+)?test\b", StepPurpose::Test),
-        (r"\b(mvnw?|gradlew?)\b.*\b(test|verify|check)\b|\b(make|just|task|ninja|cmake)\b.*\b(test|tests|check|unit-?tests?)\b|(^|\s)(\./|bash |sh )?\S*(run-?_?tests?|test)\.sh\b|(^|\s)(\./Build|dzil|minil|scons|(\./)?waf)\s+(test|check)\b", StepPurpose::Test),
+        (r"\b(mvnw?|gradlew?)\s(.*[\s:])?(test|allTests|verify|check)(\s|$)|\b(make|just|task|ninja|cmake)\b.*\b(test|tests|check|unit-?tests?)\b|(^|\s)(\./|bash |sh )?\S*(run-?_?tests?|test)\.sh\b|(^|\s)\./(\S*/)?run[-_]?tests?(\s|$)|(^|\s)(\./Build|dzil|minil|scons|(\./)?waf)\s+(test|check)\b", StepPurpose::Test),
         (r"\b(pip3?|pipx|gem|bundle|composer|opam|cpanm|apt-get|apt|apk|dnf|yum|corepack|rustup)\s+.*\b(install|add|update|enable|fetch|component|target)\b|\b(npm|pnpm|yarn|bun)\s+(-\S+\s+)*(ci|install|i|add)\b|^\s*yarn\s*$|\byarn\s+--(frozen|immutable)", StepPurpose::Install),
         (r"\b(uv|poetry|pdm|pipenv|hatch)\s+(sync|install|pip|venv|env|lock)\b|\bcargo\s+(fetch|install)\b|\bgo\s+(mod\s+download|install|get)\b|\bdotnet\s+(restore|tool)\b|\bmix\s+(deps\.get|local)|\bpython\S*\s+-m\s+(pip|venv|ensurepip)\b|\bmake\s+(\S*deps|\S*install\S*|bootstrap|setup)\b|\bconda\s+(install|env)\b|\bgit\s+submodule\b", StepPurpose::Install),
         (r"\b(flake8|ruff|black|isort|mypy|pyright|pylint|bandit|eslint|prettier|biome|stylelint|tsc|rubocop|standardrb|phpstan|psalm|php-cs-fixer|golangci-lint|staticcheck|shellcheck|hadolint|yamllint|markdownlint|actionlint|clang-format|clang-tidy|ktlint|detekt|checkstyle|spotless\w*|pre-commit|typos|codespell|credo|dialyzer)\b|\bcargo\s+(\+\S+\s+)?(fmt|clippy|deny|audit|machete|doc)\b|\bgo\s+(vet|fmt)\b|\bgofmt\b|\bdotnet\s+format\b|\bmix\s+format\b|\b(npm|pnpm|yarn|bun)\s+(run\s+)?(lint|format|typecheck|type-check|fmt)\b|\b(make|just|task)\s+(lint|fmt|format|typecheck|style)\b", StepPurpose::Lint),
@@ -146,7 +146,7 @@ pub(crate) fn needs_more(command: &str) -> bool {
 /// Why a command is no check here, where it could run on the forge.
 pub(crate) fn what_more(command: &str) -> Option<&'static str> {
     const INSTALLS: &[&str] =
-        &[" install ", " install\n", "npm ci", " sync", "wget ", "curl ", "sudo "];
+        &[" install ", " install\n", "npm ci", " sync", "wget ", "curl ", "sudo ", "rustup "];
     const ELSE: &[&str] = &[
         "e2e",
         "end-to-end",
@@ -154,6 +154,8 @@ pub(crate) fn what_more(command: &str) -> Option<&'static str> {
         "cypress",
         "bench",
         "codecov",
+        "test-browser",
+        "test:browser",
         "xvfb-run",
         "docker",
         "--watch",
@@ -185,8 +187,8 @@ pub(crate) fn system_packages(command: &str) -> Vec<String> {
     let joined = command.replace("\\\n", " ");
     let mut found = Vec::new();
     for part in joined.split(['\n', ';', '&', '|']) {
-        let mut words =
-            part.split_whitespace().skip_while(|word| *word == "sudo" || word.contains('='));
+        let code = part.split_whitespace().take_while(|word| !word.starts_with('#'));
+        let mut words = code.skip_while(|word| *word == "sudo" || word.contains('='));
         if !matches!(words.next(), Some("apt-get" | "apt")) {
             continue;
         }
@@ -246,6 +248,13 @@ mod tests {
             ("perl Makefile.PL INSTALL_BASE=/tmp/x", StepPurpose::Build),
             ("sudo apt-get update\nsudo apt-get install -y libpq-dev", StepPurpose::Install),
             ("bundle exec rspec", StepPurpose::Test),
+            ("python tests/run.py", StepPurpose::Test),
+            ("python test_all.py -v", StepPurpose::Test),
+            ("python tests/fixtures/packages/write.py", StepPurpose::Other),
+            ("./gradlew -Pjava.test.version=21 build --scan", StepPurpose::Build),
+            ("./gradlew :core:test", StepPurpose::Test),
+            ("./runtest --verbose", StepPurpose::Test),
+            ("./scripts/run-tests", StepPurpose::Test),
         ];
         for (command, expected) in rows {
             assert_eq!(is_for(command), expected, "{command}");
@@ -309,7 +318,7 @@ mod tests {
 
     #[test]
     fn packages_of_the_distribution_are_names_only() {
-        let command = "sudo apt-get update && sudo apt-get install -y --no-install-recommends \\\n  libpq-dev g++ $(evil) a;rm -rf /\napt install jq";
+        let command = "sudo apt-get update && sudo apt-get install -y --no-install-recommends \\\n  libpq-dev g++ $(evil) a;rm -rf /\napt install jq # install it for all";
         assert_eq!(system_packages(command), ["libpq-dev", "g++", "a", "jq"]);
         assert!(is_system_only("sudo apt-get update\nsudo apt-get install -y jq"));
         assert!(!is_system_only("apt-get update && pip install x"));

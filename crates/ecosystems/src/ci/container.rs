@@ -1,4 +1,4 @@
-//! `devcontainer.json`: its image, and the commands that prepare a fresh one.
+//! `devcontainer.json`: the commands that prepare a fresh container.
 
 use std::collections::BTreeMap;
 
@@ -21,9 +21,6 @@ pub(super) fn read(files: &Files<'_>, plan: &mut CiPlan) {
         Ok(file) => file,
         Err(why) => return plan.note(path, why),
     };
-    if let Some(image) = file.get("image").and_then(Value::as_str) {
-        plan.image = Some(image.to_owned());
-    }
     let features: Vec<&str> =
         entries(file.get("features")).map(|(name, _)| name.as_str()).take(20).collect();
     if !features.is_empty() {

@@ -1,15 +1,46 @@
 //! `${{ … }}` of GitHub's workflows, as far as it can be known without a run: the chosen entry of the
-//! matrix, variables of the file, and facts about the runner.
+//! matrix, inputs, variables of the file, and facts about the runner. Grammar, coercions and functions are
+//! those of <https://docs.github.com/en/actions/reference/workflows-and-actions/expressions>.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use github_actions_expressions::context::Context;
+use github_actions_expressions::op::{BinExpr, BinOp, UnOp};
+use github_actions_expressions::{Evaluation, Expr, SpannedExpr, literal::Literal};
+use patchwright_base::text::cut;
+use serde_json::Value;
+
+use super::facts;
+use super::functions;
+use super::matrix::MatrixEntry;
 
 /// What is known.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ExpressionValues {
-    pub matrix: BTreeMap<String, String>,
+    pub matrix: MatrixEntry,
+    /// What the workflow or action was given. Without a value: what cannot be known.
+    pub inputs: BTreeMap<String, Option<Value>>,
     pub environment: BTreeMap<String, String>,
     /// What steps say to later ones, by `STEP.NAME`.
     pub outputs: BTreeMap<String, String>,
+    /// Steps that do not run, and say nothing.
+    pub skipped: BTreeSet<String>,
+    /// What other jobs of the workflow say, by `JOB.NAME`.
+    pub needs: BTreeMap<String, String>,
+    /// The folder of the composite action that is read.
+    pub action_folder: Option<String>,
+    /// The workflow starts for a push and for no pull request.
+    pub is_push_only: bool,
+}
+
+/// Which facts count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Facts {
+    /// Those that hold in every run.
+    Sure,
+    /// What holds for an ordinary pull request as well: it is no draft, has no labels, everything before
+    /// it succeeded.
+    Ordinary,
 }
 
 /// A text with its expressions put in.
@@ -19,58 +50,53 @@ pub(super) struct ExpressionValues {
 pub(super) fn resolve(text: &str, known: &ExpressionValues) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
-    while let Some(at) = rest.find("${{") {
-        out.push_str(&rest[..at]);
-        let Some(end) = rest[at..].find("}}") else { break };
-        let expression = rest[at + 3..at + end].trim();
-        out.push_str(&value(expression, known)?);
-        rest = &rest[at + end + 2..];
+    while let Some((before, expression, behind)) = split(rest) {
+        out.push_str(before);
+        out.push_str(&text_of(expression, known)?);
+        rest = behind;
     }
     out.push_str(rest);
     Ok(out)
 }
 
-fn value(expression: &str, known: &ExpressionValues) -> Result<String, String> {
+/// The value of a text that is one expression, with lists and maps as such.
+pub(super) fn value_of(text: &str, known: &ExpressionValues) -> Option<Value> {
+    let ("", expression, "") = split(text.trim())? else { return None };
+    if mentions_secret(expression) {
+        return None;
+    }
+    let parsed = Expr::parse(expression).ok()?;
+    Evaluator { known, facts: Facts::Sure }.value(&parsed).ok()?.try_into().ok()
+}
+
+/// What is before the next expression, the expression, and what is behind it. A `}}` in a string does not end it.
+fn split(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once("${{")?;
+    let mut is_string = false;
+    for (at, byte) in rest.bytes().enumerate() {
+        match byte {
+            b'\'' => is_string = !is_string,
+            b'}' if !is_string && rest[at..].starts_with("}}") => {
+                return Some((before, rest[..at].trim(), &rest[at + 2..]));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn text_of(expression: &str, known: &ExpressionValues) -> Result<String, String> {
     if mentions_secret(expression) {
         return Err("uses a secret".to_owned());
     }
-    let lower = expression.to_ascii_lowercase();
-    if let Some(name) = lower.strip_prefix("matrix.") {
-        // What this entry of the matrix does not have is empty, as on the runner.
-        return Ok(known.matrix.get(name).cloned().unwrap_or_default());
+    let depends = |on: &str| format!("depends on `{}`", cut(on, 60));
+    let parsed = Expr::parse(expression).map_err(|_| depends(expression))?;
+    let value =
+        Evaluator { known, facts: Facts::Sure }.value(&parsed).map_err(|on| depends(&on))?;
+    match value {
+        Evaluation::Array(_) | Evaluation::Object(_) => Err(depends(expression)),
+        plain => Ok(plain.sema().to_string()),
     }
-    if let Some(name) = expression.strip_prefix("env.")
-        && let Some(value) = known.environment.get(name)
-    {
-        return Ok(value.clone());
-    }
-    if let Some(value) = output_of_step(expression, known) {
-        return Ok(value);
-    }
-    if let Some(port) = port_of_service(expression) {
-        return Ok(port);
-    }
-    match lower.as_str() {
-        "runner.os" => Ok("Linux".to_owned()),
-        "runner.arch" => Ok("X64".to_owned()),
-        "runner.temp" => Ok("/tmp".to_owned()),
-        "github.workspace" => Ok(".".to_owned()),
-        _ => Err(format!("depends on `{}`", patchwright_base::text::cut(expression, 60))),
-    }
-}
-
-/// `steps.ID.outputs.NAME`, where the step writes a plain value.
-fn output_of_step(expression: &str, known: &ExpressionValues) -> Option<String> {
-    let (step, name) = expression.strip_prefix("steps.")?.split_once(".outputs.")?;
-    known.outputs.get(&format!("{step}.{name}")).cloned()
-}
-
-/// `job.services.NAME.ports['5432']`, with or without quotation marks: where a port of a service is reached,
-/// which is the port itself here.
-fn port_of_service(expression: &str) -> Option<String> {
-    let (_, port) = expression.strip_prefix("job.services.")?.split_once(".ports[")?;
-    let port = port.strip_suffix(']')?.trim_matches(['\'', '"', ' ']);
-    port.parse::<u16>().is_ok().then(|| port.to_owned())
 }
 
 fn mentions_secret(expression: &str) -> bool {
@@ -78,105 +104,133 @@ fn mentions_secret(expression: &str) -> bool {
     lower.contains("secrets.") || lower.contains("github.token") || lower.contains("secrets[")
 }
 
-/// Whether a step or a job with this `if:` runs on an ordinary push or pull request on Linux. What
-/// depends on an earlier step's result, on a tag, a branch or another event does not.
+/// Whether a step or a job with this `if:` runs on an ordinary push or pull request on Linux. What depends on
+/// another event, a tag or a failure does not; what depends on something that only a run tells, as which paths
+/// were changed, may, and so does.
 pub(super) fn runs(condition: Option<&str>, known: &ExpressionValues) -> bool {
-    let Some(condition) = condition else { return true };
-    let condition = condition.trim().trim_start_matches("${{").trim_end_matches("}}").trim();
-    match condition {
-        "" | "true" | "always()" | "success()" | "!cancelled()" => return true,
-        "false" | "failure()" | "cancelled()" => return false,
-        _ => {}
-    }
-    let all = condition.split("&&").map(str::trim);
-    all.into_iter().all(|part| part_holds(part, known))
+    condition.is_none_or(|condition| holds(condition, known).unwrap_or(true))
 }
 
-/// A comparison of something known with a word.
-fn part_holds(part: &str, known: &ExpressionValues) -> bool {
-    if matches!(part, "always()" | "success()" | "!cancelled()") {
-        return true;
+/// Whether a condition holds for sure on an ordinary pull request.
+pub(super) fn is_true(condition: &str, known: &ExpressionValues) -> bool {
+    holds(condition, known).unwrap_or(false)
+}
+
+/// `None` where it cannot be known.
+fn holds(condition: &str, known: &ExpressionValues) -> Option<bool> {
+    // Without the signs, which `if:` does not need; the whole is meant to be one expression.
+    let mut whole = String::new();
+    let mut rest = condition.trim();
+    while let Some((before, expression, behind)) = split(rest) {
+        whole.push_str(before);
+        whole.push_str(&format!("({expression})"));
+        rest = behind;
     }
-    if part.contains("||") {
-        return part.split("||").any(|one| part_holds(one.trim(), known));
+    whole.push_str(rest);
+    if whole.trim().is_empty() {
+        return Some(true);
     }
-    let compared = |operator: &str| {
-        let (left, right) = part.split_once(operator)?;
-        let left = value(left.trim().trim_start_matches('('), known).ok()?;
-        let right = right.trim().trim_end_matches(')').trim_matches(['\'', '"']);
-        Some(left == right)
-    };
-    if let Some(is_same) = compared("==") {
-        return is_same;
+    let parsed = Expr::parse(&whole).ok()?;
+    let value = Evaluator { known, facts: Facts::Ordinary }.value(&parsed).ok()?;
+    Some(value.as_boolean())
+}
+
+struct Evaluator<'a> {
+    known: &'a ExpressionValues,
+    facts: Facts,
+}
+
+impl Evaluator<'_> {
+    /// # Errors
+    /// What it depends on that is not known.
+    fn value(&self, expr: &SpannedExpr<'_>) -> Result<Evaluation, String> {
+        match &expr.inner {
+            Expr::Literal(literal) => Ok(plain(literal)),
+            Expr::Context(context) => self.context(context, expr.origin.raw),
+            Expr::Call(call) => {
+                let args = call.args.iter().map(|arg| self.value(arg)).collect::<Result<_, _>>()?;
+                functions::call(call.func, args, self.facts)
+                    .ok_or_else(|| expr.origin.raw.to_owned())
+            }
+            Expr::UnExpr { op: UnOp::Not, expr } => {
+                Ok(Evaluation::Boolean(!self.value(expr)?.as_boolean()))
+            }
+            Expr::BinExpr(both) => self.both(both),
+            Expr::Star | Expr::Identifier(_) | Expr::Index(_) => Err(expr.origin.raw.to_owned()),
+        }
     }
-    if let Some(is_same) = compared("!=") {
-        return !is_same;
+
+    fn both(&self, both: &BinExpr<'_>) -> Result<Evaluation, String> {
+        let left = self.value(&both.lhs);
+        let is_decided_by = match both.op {
+            BinOp::And => false,
+            BinOp::Or => true,
+            _ => return self.compared(left?, both),
+        };
+        match left {
+            Ok(value) if value.as_boolean() == is_decided_by => Ok(value),
+            Ok(_) => self.value(&both.rhs),
+            // Which of the two it is stays open, but not whether it holds.
+            Err(on) => match self.value(&both.rhs) {
+                Ok(value)
+                    if self.facts == Facts::Ordinary && value.as_boolean() == is_decided_by =>
+                {
+                    Ok(Evaluation::Boolean(is_decided_by))
+                }
+                _ => Err(on),
+            },
+        }
     }
-    if let Some(rest) = part.strip_prefix("startsWith(") {
-        let (left, right) = rest.split_once(',').unwrap_or((rest, ""));
-        let right = right.trim().trim_end_matches(')').trim_matches(['\'', '"']);
-        return value(left.trim(), known)
-            .is_ok_and(|left| !right.is_empty() && left.starts_with(right));
+
+    fn compared(&self, left: Evaluation, both: &BinExpr<'_>) -> Result<Evaluation, String> {
+        let right = self.value(&both.rhs)?;
+        let (left, right) = (left.sema(), right.sema());
+        Ok(Evaluation::Boolean(match both.op {
+            BinOp::Neq => left != right,
+            BinOp::Gt => left > right,
+            BinOp::Ge => left >= right,
+            BinOp::Lt => left < right,
+            BinOp::Le => left <= right,
+            BinOp::Eq | BinOp::And | BinOp::Or => left == right,
+        }))
     }
-    if let Some(rest) = part.strip_prefix('!') {
-        return value(rest.trim(), known).is_ok_and(|it| it.is_empty() || it == "false");
+
+    fn context(&self, context: &Context<'_>, raw: &str) -> Result<Evaluation, String> {
+        let unknown = || raw.to_owned();
+        let (head, rest) = context.parts.split_first().ok_or_else(unknown)?;
+        let path: Vec<String> =
+            rest.iter().map(|part| self.part(part)).collect::<Result<_, _>>()?;
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        match &head.inner {
+            Expr::Identifier(name) => {
+                let name = name.as_str().to_ascii_lowercase();
+                facts::find(&name, &path, self.known, self.facts).ok_or_else(unknown)
+            }
+            _ => functions::below(self.value(head)?, &path).ok_or_else(unknown),
+        }
     }
-    value(part, known).is_ok_and(|it| !it.is_empty() && it != "false")
+
+    /// A part of a path: `name`, `['name']`, `[0]`, `*`.
+    fn part(&self, part: &SpannedExpr<'_>) -> Result<String, String> {
+        match &part.inner {
+            Expr::Identifier(name) => Ok(name.as_str().to_owned()),
+            Expr::Star => Ok("*".to_owned()),
+            Expr::Index(index) if matches!(index.inner, Expr::Star) => Ok("*".to_owned()),
+            Expr::Index(index) => Ok(self.value(index)?.sema().to_string()),
+            _ => Err(part.origin.raw.to_owned()),
+        }
+    }
+}
+
+fn plain(literal: &Literal<'_>) -> Evaluation {
+    match literal {
+        Literal::Number(number) => Evaluation::Number(*number),
+        Literal::String(text) => Evaluation::String(text.to_string()),
+        Literal::Boolean(flag) => Evaluation::Boolean(*flag),
+        Literal::Null => Evaluation::Null,
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn known() -> ExpressionValues {
-        let matrix = [("os", "ubuntu-latest"), ("python", "3.12")];
-        let matrix = matrix.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let one = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
-        ExpressionValues {
-            matrix,
-            environment: one("DIR", "src"),
-            outputs: one("names.build-dir", "./build"),
-        }
-    }
-
-    #[test]
-    fn what_is_known_is_put_in_and_the_rest_is_named() {
-        let rows = [
-            ("py ${{ matrix.python }} in ${{env.DIR}}", Ok("py 3.12 in src")),
-            ("${{ matrix.extra }}x", Ok("x")),
-            ("${{ secrets.TOKEN }}", Err("uses a secret")),
-            ("${{ github.token }}", Err("uses a secret")),
-            ("${{ steps.a.outputs.b }}", Err("depends on `steps.a.outputs.b`")),
-            ("${{ steps.names.outputs.build-dir }}", Ok("./build")),
-            ("${{ open", Ok("${{ open")),
-            ("at ${{ job.services.db.ports['5432'] }}", Ok("at 5432")),
-            ("${{job.services.db.ports[80]}}", Ok("80")),
-            ("${{ job.services.db.id }}", Err("depends on `job.services.db.id`")),
-        ];
-        for (text, expected) in rows {
-            let found = resolve(text, &known());
-            assert_eq!(found.as_deref().map_err(String::as_str), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn conditions_about_events_do_not_hold() {
-        let rows = [
-            ("matrix.os == 'ubuntu-latest'", true),
-            ("${{ matrix.os == 'windows-latest' }}", false),
-            ("runner.os == 'Linux' && matrix.python == '3.12'", true),
-            ("github.event_name == 'push'", false),
-            ("github.ref == 'refs/heads/main'", false),
-            ("startsWith(matrix.os, 'ubuntu')", true),
-            ("startsWith(github.ref, 'refs/tags/')", false),
-            ("matrix.os != 'macos-latest'", true),
-            ("failure()", false),
-            ("always()", true),
-            ("matrix.coverage", false),
-            ("!matrix.coverage", true),
-        ];
-        for (condition, expected) in rows {
-            assert_eq!(runs(Some(condition), &known()), expected, "{condition}");
-        }
-    }
-}
+#[path = "expressions_tests.rs"]
+mod tests;

@@ -10,8 +10,12 @@ mod builds;
 mod classify;
 mod container;
 mod expressions;
+mod facts;
+mod functions;
+mod matrix;
 mod other;
 mod shell;
+mod steps;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -134,8 +138,6 @@ pub struct CiPlan {
     pub jobs: Vec<Job>,
     /// What `setup-*` actions install.
     pub versions: BTreeMap<String, Version>,
-    /// The image of `devcontainer.json` or of a job's container.
-    pub image: Option<String>,
     pub notes: Vec<Note>,
 }
 

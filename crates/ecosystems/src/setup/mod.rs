@@ -245,11 +245,16 @@ pub fn detect(tree: &dyn Tree) -> SetupPlan {
     plan
 }
 
-/// Packages of the distribution, in one step. Only names are taken from CI's commands.
+/// Packages of the distribution, in one step: those of jobs with tests, where there are any. Only names are taken from CI's
+/// commands. One that the distribution of the image does not have is left out.
 fn system(ci: &CiPlan, plan: &mut SetupPlan) {
     let mut names: Vec<String> = Vec::new();
     let mut why = None;
-    for step in ci.steps().filter(|step| step.unusable.is_none()) {
+    let is_wanted =
+        |job: &ci::Job| job.is_for_agents || job.is_container || job.tests().next().is_some();
+    let has_wanted = ci.jobs.iter().any(is_wanted);
+    let jobs = ci.jobs.iter().filter(|job| !has_wanted || is_wanted(job));
+    for step in jobs.flat_map(|job| &job.steps).filter(|step| step.unusable.is_none()) {
         for name in ci::system_packages(&step.command) {
             why.get_or_insert_with(|| step.why.clone());
             if !names.contains(&name) && names.len() < 60 {
@@ -258,10 +263,17 @@ fn system(ci: &CiPlan, plan: &mut SetupPlan) {
         }
     }
     let Some(why) = why else { return };
+    let install = "apt-get install -q -y --no-install-recommends";
+    let all = names.join(" ");
+    let all = match names.as_slice() {
+        [one] => format!("{install} {one}"),
+        _ => format!(
+            "{{ {install} {all} || for package in {all}; do {install} \"$package\" || echo \"$package is left out\" >&2; done; }}"
+        ),
+    };
     let command = format!(
         "[ \"$(id -u)\" = 0 ] && command -v apt-get >/dev/null || exit 0\nexport DEBIAN_FRONTEND=noninteractive\n\
-         apt-get update -q && apt-get install -q -y --no-install-recommends {}",
-        names.join(" ")
+         apt-get update -q && {all}"
     );
     plan.steps.push(Step {
         command,

@@ -119,6 +119,20 @@ fn ci_names_packages_of_the_distribution() {
     assert!(plan.steps[0].command.ends_with("--no-install-recommends libpq-dev"));
     assert_eq!(plan.steps[0].hosts()[0], "deb.debian.org");
     assert_eq!(plan.steps.len(), 2, "{:?}", plan.steps);
+    // Those of jobs with tests only, and each by itself where one is not there.
+    let more = "  test:\n    steps:\n      - run: apt-get install -y jq libpq-dev\n      - run: go test ./...\n";
+    let both = format!("{workflow}{more}");
+    let plan =
+        detect(&tree(&[(".github/workflows/ci.yml", both.as_str()), ("go.mod", "module x")]));
+    let all = plan.steps[0].command.lines().last().unwrap();
+    assert_eq!(
+        all,
+        "apt-get update -q && { apt-get install -q -y --no-install-recommends jq libpq-dev || for package in jq libpq-dev; do apt-get install -q -y --no-install-recommends \"$package\" || echo \"$package is left out\" >&2; done; }"
+    );
+    let other = both.replace("libpq-dev\n      - run: ./", "libfoo\n      - run: ./");
+    let plan =
+        detect(&tree(&[(".github/workflows/ci.yml", other.as_str()), ("go.mod", "module x")]));
+    assert!(!plan.steps[0].command.contains("libfoo"));
     // Without any rule CI's own steps are used.
     let plan = detect(&tree(&[(".github/workflows/ci.yml", workflow)]));
     assert_eq!(plan.steps[1].command, "./bootstrap.sh && pip install -r r.txt");

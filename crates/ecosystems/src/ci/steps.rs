@@ -1,0 +1,357 @@
+//! The steps of a job of GitHub's workflows, with those of the composite actions of the same repository.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::actions::{MAX_INPUTS, entries, given};
+use super::expressions::{ExpressionValues, is_true, resolve, runs};
+use super::{CiPlan, CiStep, Job, MAX_STEPS, StepPurpose, classify, shell};
+use crate::files::{self, Files, line_of};
+use crate::read::{self, runner_scalar, scalar, scalars};
+use crate::setup::Source;
+
+/// Inputs of well-known actions that name a version.
+const SETUP: &[(&str, &str, &str)] = &[
+    ("actions/setup-python", "python-version", "python"),
+    ("actions/setup-node", "node-version", "node"),
+    ("actions/setup-go", "go-version", "go"),
+    ("actions/setup-java", "java-version", "java"),
+    ("actions/setup-dotnet", "dotnet-version", "dotnet"),
+    ("ruby/setup-ruby", "ruby-version", "ruby"),
+    ("shivammathur/setup-php", "php-version", "php"),
+    ("erlef/setup-beam", "elixir-version", "elixir"),
+    ("erlef/setup-beam", "otp-version", "erlang"),
+    ("dtolnay/rust-toolchain", "toolchain", "rust"),
+    ("actions-rs/toolchain", "toolchain", "rust"),
+    ("pnpm/action-setup", "version", "pnpm"),
+    ("oven-sh/setup-bun", "bun-version", "bun"),
+    ("astral-sh/setup-uv", "version", "uv"),
+    ("astral-sh/setup-uv", "python-version", "python"),
+    ("denoland/setup-deno", "deno-version", "deno"),
+];
+
+/// How deep actions may use each other; GitHub's runner takes ten.
+const MAX_DEPTH: usize = 5;
+
+/// A version that an action installs.
+pub(super) struct SetupVersion {
+    pub tool: &'static str,
+    pub version: String,
+    pub file: String,
+    pub action: String,
+}
+
+/// Reads steps, one after the other.
+pub(super) struct StepReader<'a> {
+    files: &'a Files<'a>,
+    /// The file of the steps, and its text.
+    path: String,
+    text: String,
+    pub known: ExpressionValues,
+    /// Variables that have values here; the others with the reason.
+    environment: BTreeMap<String, String>,
+    unknown: BTreeMap<String, String>,
+    /// What a step left to all that follow, outside of this action too.
+    left: Vec<(String, String)>,
+    /// `defaults` of job and workflow.
+    pub defaults: [Option<Value>; 2],
+    /// The runner goes on after any of them fails.
+    pub may_fail: bool,
+    pub versions: Vec<SetupVersion>,
+    checkouts: Checkouts,
+    depth: usize,
+}
+
+impl<'a> StepReader<'a> {
+    pub(super) fn of_job(
+        files: &'a Files<'a>,
+        path: &str,
+        text: &str,
+        known: ExpressionValues,
+    ) -> StepReader<'a> {
+        StepReader {
+            files,
+            path: path.to_owned(),
+            text: text.to_owned(),
+            known,
+            environment: BTreeMap::new(),
+            unknown: BTreeMap::new(),
+            left: Vec::new(),
+            defaults: [None, None],
+            may_fail: false,
+            versions: Vec::new(),
+            checkouts: Checkouts::default(),
+            depth: 0,
+        }
+    }
+
+    /// Variables of workflow, job or step.
+    pub(super) fn add_variables(&mut self, env: Option<&Value>) {
+        self.variables(env).into_iter().for_each(|(name, value)| match value {
+            Ok(value) => {
+                self.unknown.remove(&name);
+                self.environment.insert(name, value);
+            }
+            Err(why) => {
+                self.unknown.insert(name, why);
+            }
+        });
+        self.known.environment.clone_from(&self.environment);
+    }
+
+    fn variables(&self, env: Option<&Value>) -> Vec<(String, Result<String, String>)> {
+        let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let is_name = |name: &str| {
+            !name.is_empty()
+                && name.chars().all(is_letter)
+                && !name.starts_with(|c: char| c.is_ascii_digit())
+        };
+        let plain = |value: &Value| runner_scalar(value).unwrap_or_default();
+        let found = entries(env).take(100).filter(|(name, _)| is_name(name));
+        found.map(|(name, value)| (name.clone(), resolve(&plain(value), &self.known))).collect()
+    }
+
+    pub(super) fn read(&mut self, steps: Option<&Value>, job: &mut Job, plan: &mut CiPlan) {
+        let steps = steps.and_then(Value::as_array);
+        for step in steps.into_iter().flatten().take(MAX_STEPS) {
+            if job.steps.len() >= MAX_STEPS {
+                return;
+            }
+            if !runs(step.get("if").and_then(scalar).as_deref(), &self.known) {
+                self.known.skipped.extend(step.get("id").and_then(scalar));
+                continue;
+            }
+            if let Some(action) = step.get("uses").and_then(Value::as_str) {
+                match action.strip_prefix("./").or((action == ".").then_some("")) {
+                    Some(folder) => self.composite(step, folder, job, plan),
+                    None => self.action(action, step.get("with")),
+                }
+            }
+            if let Some(command) = step.get("run").and_then(Value::as_str) {
+                let read = self.step(step, command, job);
+                job.steps.push(read);
+                let left = resolve(command, &self.known).unwrap_or_default();
+                self.leave(shell::left_in_environment(&left));
+                let id = step.get("id").and_then(scalar).unwrap_or_default();
+                let outputs = shell::outputs(&left).into_iter();
+                self.known.outputs.extend(outputs.map(|(name, it)| (format!("{id}.{name}"), it)));
+            }
+        }
+    }
+
+    fn leave(&mut self, variables: Vec<(String, String)>) {
+        for (name, value) in &variables {
+            self.known.environment.insert(name.clone(), value.clone());
+            self.environment.insert(name.clone(), value.clone());
+        }
+        self.left.extend(variables);
+    }
+
+    /// The steps of an action that is in the repository.
+    fn composite(&mut self, step: &Value, folder: &str, job: &mut Job, plan: &mut CiPlan) {
+        let Some(folder) = files::resolve("", folder) else { return };
+        let Ok(folder) = self.checkouts.inside(folder) else { return };
+        let names = ["action.yml", "action.yaml"].map(|name| files::join(&folder, name));
+        let Some(path) = names.into_iter().find(|path| self.files.has_file(path)) else { return };
+        let Some(text) = self.files.text(&path).filter(|_| self.depth < MAX_DEPTH) else { return };
+        let action = match read::workflow(&text) {
+            Ok(action) => action,
+            Err(why) => return plan.note(&path, why),
+        };
+        let Some(runs) = action.get("runs") else { return };
+        if runs.get("using").and_then(Value::as_str) != Some("composite") {
+            return;
+        }
+        let mut known = self.known.clone();
+        known.outputs.clear();
+        known.skipped.clear();
+        known.action_folder = Some(folder);
+        known.inputs = given(step.get("with"), &self.known);
+        for (name, input) in entries(action.get("inputs")).take(MAX_INPUTS) {
+            let default = input.get("default").cloned().unwrap_or_default();
+            let default = given(Some(&serde_json::json!({ name: default })), &self.known);
+            for (name, value) in default {
+                known.inputs.entry(name).or_insert(value);
+            }
+        }
+        let mut inner = StepReader {
+            environment: self.environment.clone(),
+            unknown: self.unknown.clone(),
+            may_fail: self.may_fail || self.says_may_fail(step),
+            checkouts: self.checkouts.clone(),
+            depth: self.depth + 1,
+            ..StepReader::of_job(self.files, &path, &text, known)
+        };
+        inner.add_variables(step.get("env"));
+        inner.read(runs.get("steps"), job, plan);
+        let id = step.get("id").and_then(scalar).unwrap_or_default();
+        for (name, output) in entries(action.get("outputs")).take(MAX_INPUTS) {
+            let value = output.get("value").and_then(scalar);
+            if let Some(Ok(value)) = value.map(|value| resolve(&value, &inner.known)) {
+                self.known.outputs.insert(format!("{id}.{name}"), value);
+            }
+        }
+        self.versions.append(&mut inner.versions);
+        self.leave(inner.left);
+    }
+
+    /// What a step or job says about its own failure.
+    pub(super) fn says_may_fail(&self, step: &Value) -> bool {
+        let said = step.get("continue-on-error").and_then(scalar);
+        said.is_some_and(|said| !said.trim().is_empty() && is_true(&said, &self.known))
+    }
+
+    /// What the action of another repository does, as far as it matters here.
+    fn action(&mut self, action: &str, with: Option<&Value>) {
+        let name = action.split('@').next().unwrap_or_default();
+        if name == "actions/checkout" {
+            let input = |name: &str| with.and_then(|with| with.get(name)).and_then(scalar);
+            self.checkouts.add(input("repository").is_some(), input("path"), &self.known);
+        }
+        for (_, input, tool) in SETUP.iter().filter(|row| row.0 == name) {
+            let asked = with.and_then(|with| with.get(*input)).map(scalars).unwrap_or_default();
+            // A list in one string: the last is the newest, as people write it.
+            let last =
+                asked.iter().flat_map(|it| it.lines()).map(str::trim).rfind(|it| !it.is_empty());
+            if let Some(version) =
+                last.and_then(|it| resolve(it, &self.known).ok()).filter(|it| !it.is_empty())
+            {
+                let (file, action) = (self.path.clone(), name.to_owned());
+                self.versions.push(SetupVersion { tool, version, file, action });
+            }
+        }
+    }
+
+    fn step(&self, step: &Value, command: &str, job: &Job) -> CiStep {
+        let mut environment = self.environment.clone();
+        let mut unknown = self.unknown.clone();
+        let own = self.variables(step.get("env"));
+        for (name, value) in own {
+            match value {
+                Ok(value) => environment.insert(name, value),
+                Err(why) => unknown.insert(name, why),
+            };
+        }
+        let mut unusable = classify::unusable(command).map(str::to_owned);
+        let mut refuse = |why: String| {
+            unusable.get_or_insert(why);
+        };
+        let own = step.get("env").and_then(Value::as_object).cloned().unwrap_or_default();
+        if let Some((_, why)) =
+            unknown.iter().find(|(name, _)| own.contains_key(*name) || uses(command, name))
+        {
+            refuse(why.clone());
+        }
+        let resolved = resolve(command, &self.known).unwrap_or_else(|why| {
+            refuse(why);
+            command.to_owned()
+        });
+        let shell = self.setting(step, "shell");
+        let shell = shell.map(|shell| resolve(&shell, &self.known).unwrap_or(shell));
+        let folder = self.setting(step, "working-directory").unwrap_or_default();
+        let outside = "runs in a folder that is not in the tree";
+        let folder = resolve(&folder, &self.known)
+            .and_then(|it| files::resolve("", &it).ok_or_else(|| outside.to_owned()));
+        let folder = folder.and_then(|it| self.checkouts.inside(it));
+        let folder = folder.map_err(&mut refuse).ok();
+        environment.retain(|_, value| value.len() < 2_000);
+        if let Some(name) =
+            shell::reads_file_of(&resolved).filter(|it| !environment.contains_key(it))
+        {
+            refuse(format!("reads the file `${name}`, which something else makes"));
+        }
+        let is_for = classify::is_for(&resolved);
+        let (folder, command) = shell::into_folder(folder.unwrap_or_default(), resolved.trim_end());
+        if is_for == StepPurpose::Test && !self.has_folder(&folder, job) {
+            refuse(outside.to_owned());
+        }
+        let builds = classify::builds(&command);
+        let shell = shell::of_workflow(shell.as_deref(), &command).unwrap_or_else(|why| {
+            refuse(why);
+            None
+        });
+        let first =
+            command_line(&self.text, step.get("run").and_then(Value::as_str).unwrap_or_default());
+        CiStep {
+            command,
+            folder,
+            environment,
+            shell,
+            is_for,
+            builds,
+            may_fail: self.may_fail || self.says_may_fail(step),
+            unusable,
+            why: Source { file: self.path.clone(), line: first, rule: format!("job {}", job.name) },
+        }
+    }
+
+    /// The folder is in the tree, or an earlier step seems to make it.
+    fn has_folder(&self, folder: &str, job: &Job) -> bool {
+        let (above, name) = folder.rsplit_once('/').unwrap_or(("", folder));
+        let first = folder.split('/').next().unwrap_or_default();
+        let makes = |step: &CiStep| {
+            let is_made = step.is_for == StepPurpose::Build || step.command.contains("mkdir");
+            is_made && step.command.contains(first)
+        };
+        folder.is_empty()
+            || self.files.folders(above).iter().any(|other| other == name)
+            || job.steps.iter().any(makes)
+    }
+
+    /// A setting of the step, or the default of job and workflow.
+    fn setting(&self, step: &Value, name: &str) -> Option<String> {
+        let of = |value: &Value| value.get("run")?.get(name).and_then(scalar);
+        step.get(name).and_then(scalar).or_else(|| self.defaults.iter().flatten().find_map(of))
+    }
+}
+
+/// Where the repositories are that a job has checked out.
+#[derive(Clone, Default)]
+struct Checkouts {
+    /// The folder of this one, where it is not the workspace itself.
+    own: Option<String>,
+    others: Vec<String>,
+}
+
+impl Checkouts {
+    fn add(&mut self, is_other: bool, path: Option<String>, known: &ExpressionValues) {
+        let path = path.and_then(|path| files::resolve("", &resolve(&path, known).ok()?));
+        let path = path.filter(|path| !path.is_empty());
+        match is_other {
+            true => self.others.extend(path),
+            false => self.own = path,
+        }
+    }
+
+    /// A folder of the workspace as one of the tree.
+    ///
+    /// # Errors
+    /// Why it is none.
+    fn inside(&self, folder: String) -> Result<String, String> {
+        let below = |of: &str| match folder.strip_prefix(of) {
+            Some("") => Some(String::new()),
+            Some(rest) => rest.strip_prefix('/').map(str::to_owned),
+            None => None,
+        };
+        if self.others.iter().any(|other| below(other).is_some()) {
+            return Err("is about another repository".to_owned());
+        }
+        match &self.own {
+            Some(own) => below(own).ok_or_else(|| "runs beside the repository".to_owned()),
+            None => Ok(folder),
+        }
+    }
+}
+
+fn uses(command: &str, variable: &str) -> bool {
+    [format!("${variable}"), format!("${{{variable}")]
+        .iter()
+        .any(|it| command.contains(it.as_str()))
+}
+
+/// The line on which a command starts.
+fn command_line(text: &str, command: &str) -> Option<u32> {
+    let first = command.lines().map(str::trim).find(|line| !line.is_empty())?;
+    line_of(text, first)
+}
