@@ -21,7 +21,11 @@ pub(super) fn of_kind(
     (kind, folder, command): (&Kind, &str, &str),
     plan: &mut CheckPlan,
 ) {
-    let is_about = |step: &CiStep| step.folder == folder && words_of(&step.command, kind.programs);
+    let is_about = |step: &CiStep| {
+        step.folder == folder
+            && words_of(&step.command, kind.programs)
+            && !ci::needs_browser(files, folder, &step.command)
+    };
     let mut found: Vec<(&Job, &CiStep)> = Vec::new();
     for (job, step) in usable(ci).filter(|(_, step)| is_about(step)) {
         let is_enough =

@@ -290,3 +290,14 @@ fn what_editors_of_windows_add_changes_nothing() {
         assert_eq!(found(&saved, &[]), plain);
     }
 }
+
+#[test]
+fn tests_that_need_a_browser_are_left_to_ci() {
+    const SCRIPTS: &str = r#"{"scripts": {"test": "npm run unit", "unit": "vitest run", "pages": "npm run in:browser",
+        "in:browser": "playwright test --project=chromium"}}"#;
+    let workflow = job("      - run: npm run test:pages\n      - run: npm test\n");
+    let scripts = SCRIPTS.replace("\"pages\"", "\"test:pages\"");
+    let files =
+        [(".github/workflows/ci.yml", workflow.as_str()), ("package.json", scripts.as_str())];
+    assert_eq!(detect(&tree(&files), &[], false).commands(), ["npm test"]);
+}

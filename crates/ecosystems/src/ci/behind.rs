@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{CiStep, StepPurpose, classify};
 use crate::files::{Files, join, resolve};
+use crate::read;
 
 /// Words in names of targets and scripts that are about something else than the tests of the code.
 const OTHERS: &[&str] = &[
@@ -53,6 +54,33 @@ pub(crate) fn behind(files: &Files<'_>, inside: &str, command: &str) -> String {
         scripts.for_each(|text| out.push_str(&text));
     }
     out
+}
+
+/// A command, or the script of `package.json` behind it, starts a browser.
+pub(crate) fn needs_browser(files: &Files<'_>, folder: &str, command: &str) -> bool {
+    const BROWSERS: &[&str] =
+        &["playwright test", "cypress run", "cypress open", "testcafe ", "wdio ", "xvfb-run"];
+    let manifest = files.text(&join(folder, "package.json")).and_then(|it| read::json(&it).ok());
+    let scripts = manifest.as_ref().and_then(|manifest| manifest.get("scripts"));
+    let is_manager = |word: &str| matches!(word, "npm" | "pnpm" | "yarn" | "bun");
+    let mut waiting = vec![command.to_owned()];
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    while let Some(command) = waiting.pop() {
+        if BROWSERS.iter().any(|words| command.contains(words)) {
+            return true;
+        }
+        for part in command.split(['\n', ';', '&', '|']) {
+            let mut words = part.split_whitespace().skip_while(|word| !is_manager(word)).skip(1);
+            let name = words.find(|word| !word.starts_with('-') && *word != "run");
+            let script = name.and_then(|name| scripts?.get(name)?.as_str());
+            if let (Some(name), Some(script)) = (name, script)
+                && known.insert(name.to_owned())
+            {
+                waiting.push(script.to_owned());
+            }
+        }
+    }
+    false
 }
 
 /// The recipes of targets, and of what they depend on.

@@ -263,7 +263,10 @@ impl<'a> StepReader<'a> {
         }
         let is_for = classify::is_for(&resolved);
         let (folder, command) = shell::into_folder(folder.unwrap_or_default(), resolved.trim_end());
-        if is_for == StepPurpose::Test && !self.has_folder(&folder, job) {
+        let goes_on = command.strip_prefix("cd ").is_some_and(|rest| {
+            rest.split_whitespace().next().is_some_and(|path| path.contains('*'))
+        });
+        if is_for == StepPurpose::Test && (goes_on || !self.has_folder(&folder, job)) {
             refuse(outside.to_owned());
         }
         let builds = classify::builds(&command);
