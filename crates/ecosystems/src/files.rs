@@ -114,7 +114,9 @@ impl<'a> Files<'a> {
         self.list(folder).iter().any(|entry| entry.name == name && entry.kind == Kind::File)
     }
 
-    /// A file as text. `None` when there is none, and when it is too large to be looked at.
+    /// A file as text, without a byte order mark and with LF at the ends of its lines: what editors of Windows add is
+    /// nothing to the programs that read these files, and a command must not have it. `None` when there is none, and when
+    /// it is too large to be looked at.
     pub fn text(&self, path: &str) -> Option<String> {
         if let Some(known) = self.texts.borrow().get(path) {
             return known.clone();
@@ -123,11 +125,15 @@ impl<'a> Files<'a> {
         let read = self.has_file(path).then(|| self.tree.read(path, room)).flatten();
         let text = read
             .filter(|bytes| bytes.len() <= room)
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            .map(|bytes| plain(&String::from_utf8_lossy(&bytes)));
         *self.bytes.borrow_mut() += text.as_ref().map_or(0, String::len);
         self.texts.borrow_mut().insert(path.to_owned(), text.clone());
         text
     }
+}
+
+fn plain(text: &str) -> String {
+    text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n")
 }
 
 /// A name that can be part of a path and is no trap in a command or a report.

@@ -48,7 +48,8 @@ pub(super) fn gitlab(files: &Files<'_>, plan: &mut CiPlan) {
     let is_job = |(name, job): &(&String, &Value)| {
         !NO_JOBS.contains(&name.as_str()) && !name.starts_with('.') && job.get("script").is_some()
     };
-    for (name, job) in entries(Some(&file)).filter(is_job).take(MAX_JOBS) {
+    let jobs: Vec<(&String, &Value)> = entries(Some(&file)).filter(is_job).take(MAX_JOBS).collect();
+    for (name, job) in &jobs {
         let stage = job.get("stage").and_then(scalar).unwrap_or_default();
         if stage.contains("deploy") || stage.contains("release") || stage.contains("publish") {
             continue;
@@ -73,8 +74,44 @@ pub(super) fn gitlab(files: &Files<'_>, plan: &mut CiPlan) {
             let image = scalar(service.get("name").unwrap_or(service)).unwrap_or_default();
             read.add_service(&image, of_gitlab(service, &environment));
         }
+        read.takes_from = takes_from(&file, &jobs, job);
         plan.jobs.push(read);
     }
+}
+
+/// The jobs whose artifacts a job of GitLab finds in its folder: those that `needs` or `dependencies` name, and without
+/// either all of earlier stages, in their order.
+fn takes_from(file: &Value, jobs: &[(&String, &Value)], job: &Value) -> Vec<String> {
+    let stages = file.get("stages").map(scalars);
+    let stages = stages.unwrap_or_else(|| ["build", "test", "deploy"].map(str::to_owned).to_vec());
+    let place = |job: &Value| {
+        let stage = job.get("stage").and_then(scalar).unwrap_or_else(|| "test".to_owned());
+        match stage.as_str() {
+            ".pre" => Some(0),
+            ".post" => Some(usize::MAX),
+            stage => stages.iter().position(|it| it == stage).map(|at| at + 1),
+        }
+    };
+    let is_taken = |need: &Value| need.get("artifacts") != Some(&Value::Bool(false));
+    let name_of = |need: &Value| scalar(need).or_else(|| need.get("job").and_then(scalar));
+    let listed = ["dependencies", "needs"].iter().find_map(|key| job.get(*key)?.as_array());
+    let named: Option<Vec<String>> = listed
+        .map(|listed| listed.iter().filter(|need| is_taken(need)).filter_map(name_of).collect());
+    let has_artifacts =
+        |job: &Value| job.get("artifacts").is_some_and(|it| it.get("paths").is_some());
+    let mut found: Vec<(Option<usize>, &String)> = jobs
+        .iter()
+        .filter(|(name, other)| {
+            has_artifacts(other)
+                && match &named {
+                    Some(named) => named.contains(name),
+                    None => place(other).zip(place(job)).is_some_and(|(there, here)| there < here),
+                }
+        })
+        .map(|(name, other)| (place(other), *name))
+        .collect();
+    found.sort_by_key(|(place, _)| *place);
+    found.into_iter().map(|(_, name)| name.clone()).collect()
 }
 
 pub(super) fn travis(files: &Files<'_>, plan: &mut CiPlan) {

@@ -5,6 +5,7 @@
 //! An output is a stranger's text: every parser works line by line, in time that grows with the text
 //! alone, and what it keeps is bounded. What a parser does not understand it leaves out.
 
+mod automake;
 mod bound;
 mod compare;
 mod digest;
@@ -13,6 +14,8 @@ mod java;
 mod javascript;
 mod junit;
 mod other;
+mod php;
+mod prove;
 mod python;
 mod report;
 mod rust;
@@ -68,6 +71,7 @@ pub enum Runner {
     Dotnet,
     Ctest,
     Exunit,
+    Automake,
 }
 
 impl Runner {
@@ -244,7 +248,7 @@ macro_rules! row {
 }
 
 /// A pattern of this crate's own. Its digits are ASCII, as runners print them: the digits of all scripts make an
-/// automaton several times as large, and every output is looked at by eighteen patterns.
+/// automaton several times as large, and every output is looked at by nineteen patterns.
 #[expect(clippy::expect_used, reason = "constants, and a test compiles every one")]
 fn pattern(text: &str) -> Regex {
     Regex::new(&text.replace(r"\d", "[0-9]")).expect("a valid pattern")
@@ -261,7 +265,7 @@ macro_rules! regex {
 use regex;
 
 /// One row per runner. An output may be of several: `cargo test && npm test`.
-static RUNNERS: [Row; 18] = [
+static RUNNERS: [Row; 19] = [
     row!(
         Pytest,
         python::pytest,
@@ -279,10 +283,10 @@ static RUNNERS: [Row; 18] = [
     row!(Vitest, javascript::vitest, r"^ *RUN +v\d+\.|^ *Test Files +\d+ (passed|failed)"),
     row!(Mocha, javascript::mocha, r"^ +\d+ passing \("),
     row!(NodeTest, javascript::node, r"^ℹ tests \d+$"),
-    row!(Tap, tap::parse, r"^TAP version \d+$|^1\.\.\d+( *#.*)?$"),
+    row!(Tap, tap::parse, r"^TAP version \d+$|^1\.\.\d+( *#.*)?$|^Files=\d+, Tests=\d+, "),
     row!(Rspec, other::rspec, r"^\d+ examples?, \d+ failures?"),
     row!(Minitest, other::minitest, r"^\d+ (runs|tests), \d+ assertions, \d+ failures, \d+ errors"),
-    row!(Phpunit, other::phpunit, r"^PHPUnit \d+\.|^OK \(\d+ tests?, |^Tests: \d+, Assertions: "),
+    row!(Phpunit, php::parse, r"^PHPUnit \d+\.|^OK \(\d+ tests?, |^Tests: \d+, Assertions: "),
     row!(Surefire, java::surefire, r"Tests run: \d+, Failures: \d+, Errors: \d+"),
     row!(
         Gradle,
@@ -300,6 +304,7 @@ static RUNNERS: [Row; 18] = [
         other::exunit,
         r"^(\d+ doctests?, )?(\d+ properties, )?\d+ tests?, \d+ failures?(, |$)"
     ),
+    row!(Automake, automake::parse, r"^# TOTAL: +\d+$|^(All )?(\d+ of )?\d+ tests? (passed|failed|behaved|did not behave)\b"),
 ];
 
 /// Reads an output, and the `JUnit` files that were written beside it. A `hint` names the runner when the

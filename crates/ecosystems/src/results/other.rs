@@ -1,4 +1,4 @@
-//! `RSpec`, minitest, `PHPUnit`, dotnet, `CTest` and `ExUnit`.
+//! `RSpec`, minitest, dotnet, `CTest` and `ExUnit`.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -119,75 +119,8 @@ pub(super) fn minitest(lines: &[&str]) -> TestResults {
     sink.done()
 }
 
-/// The numbered lists of failures and errors, and `--testdox`.
-pub(super) fn phpunit(lines: &[&str]) -> TestResults {
-    let mut sink = Sink::new(Runner::Phpunit);
-    let list = regex!(r"^There (?:was|were) \d+ (failures?|errors?|[\w-]+ tests?|.*warnings?):$");
-    let block = regex!(r"^\d+\) (\S+::\S+(?: with data set .+)?)$");
-    let total = regex!(r"^Tests: (\d+), Assertions: \d+");
-    let mut status = None;
-    let mut open: Open<'_> = None;
-    for line in lines {
-        if let Some(found) = list.captures(line) {
-            close(&mut sink, open.take());
-            status = match &found[1] {
-                "failure" | "failures" => Some(Status::Failed),
-                "error" | "errors" => Some(Status::Error),
-                "skipped test" | "skipped tests" | "incomplete test" | "incomplete tests" => {
-                    Some(Status::Skipped)
-                }
-                _ => None,
-            };
-        } else if let (Some(status), Some(found)) = (status, block.captures(line)) {
-            close(&mut sink, open.take());
-            sink.test(&found[1], status);
-            open = Some((found[1].to_owned(), Vec::new()));
-        } else if let Some(found) = regex!(r"^OK \((\d+) tests?, ").captures(line) {
-            sink.summary(Counts { passed: number(&found, 1), ..Counts::default() });
-            sink.next_run();
-        } else if let Some(found) = total.captures(line) {
-            close(&mut sink, open.take());
-            sink.summary(phpunit_counts(line, number(&found, 1)));
-            sink.next_run();
-        } else if line.starts_with("--") || *line == "FAILURES!" || *line == "ERRORS!" {
-            close(&mut sink, open.take());
-        } else if let Some((_, why)) = &mut open {
-            why.push(*line);
-        }
-    }
-    close(&mut sink, open);
-    testdox(&mut sink, lines);
-    sink.done()
-}
-
-/// ` ✔ Adds small numbers` below the name of its class. Failing ones stand in the lists too, under
-/// their own names, so only the passing and the skipped are taken from here.
-fn testdox(sink: &mut Sink, lines: &[&str]) {
-    let class = regex!(r"^(\S.*?) \(([\w\\]+)\)$");
-    let mark = regex!(r"^ (✔|☢|↩|∅) (.+?)(?:  ?\[[\d.]+ m?s\])?$");
-    let mut prefix = String::new();
-    for line in lines {
-        if let Some(found) = class.captures(line) {
-            prefix = found[2].to_owned();
-        } else if let Some(found) = mark.captures(line) {
-            let status = if &found[1] == "✔" { Status::Passed } else { Status::Skipped };
-            sink.test(&format!("{prefix}::{}", &found[2]), status);
-        }
-    }
-}
-
-fn phpunit_counts(line: &str, all: u64) -> Counts {
-    let of = |what: &str| {
-        let found = line.trim_end_matches('.').split(", ").find_map(|part| part.strip_prefix(what));
-        found.and_then(|rest| rest.trim_start_matches(": ").parse().ok()).unwrap_or(0u64)
-    };
-    let (failed, errors) = (of("Failures"), of("Errors"));
-    let skipped = of("Skipped").saturating_add(of("Incomplete"));
-    let bad = failed.saturating_add(errors).saturating_add(skipped);
-    Counts { passed: all.saturating_sub(bad), failed, errors, skipped }
-}
-
-/// `  Failed Acme.ShopTests.Total [12 ms]` with `Error Message:`; passing ones with a higher verbosity.
+/// `  Failed Acme.ShopTests.Total [12 ms]` with `Error Message:`; passing ones with a higher verbosity. Each project ends
+/// with its counts, and another one may have tests of the same name.
 pub(super) fn dotnet(lines: &[&str]) -> TestResults {
     let mut sink = Sink::new(Runner::Dotnet);
     let ended = regex!(r"^ +(Passed|Failed|Skipped) (\S.*?)(?: \[[^\]]*\])?$");
@@ -202,6 +135,10 @@ pub(super) fn dotnet(lines: &[&str]) -> TestResults {
             let (failed, passed, skipped) =
                 (number(&found, 1), number(&found, 2), number(&found, 3));
             sink.summary(Counts { passed, failed, errors: 0, skipped });
+            sink.next_run();
+        } else if line.starts_with("Total tests: ") {
+            close(&mut sink, open.take());
+            sink.next_run();
         } else if let Some(found) = regex!(r"^ +(Passed|Failed|Skipped): (\d+)$").captures(line) {
             match &found[1] {
                 "Passed" => long.passed += number(&found, 2),

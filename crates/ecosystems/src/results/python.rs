@@ -1,11 +1,34 @@
 //! pytest and unittest.
 
+use std::collections::BTreeSet;
+
 use super::{Counts, Runner, Sink, Status, TestResults, regex};
 
 /// Progress with names (`-v`), the lines of the short summary (`-r`), and the sections of failures. A
-/// plain `-q` names what failed only.
+/// plain `-q` names what failed only. Each run ends with its counts, and another one, in another folder, may have tests of
+/// the same name.
 pub(super) fn pytest(lines: &[&str]) -> TestResults {
     let mut sink = Sink::new(Runner::Pytest);
+    let is_end = |line: &&str| pytest_summary(line).is_some();
+    for run in lines.split_inclusive(is_end) {
+        pytest_run(&mut sink, run);
+        if let Some(counts) = run.last().and_then(|line| pytest_summary(line)) {
+            sink.summary(counts);
+            sink.next_run();
+        }
+    }
+    sink.done()
+}
+
+fn pytest_run(sink: &mut Sink, lines: &[&str]) {
+    let mut bad: BTreeSet<String> = BTreeSet::new();
+    let mut test = |sink: &mut Sink, name: &str, word: &str| {
+        let status = status(word);
+        sink.test(name, status);
+        if status.is_bad() {
+            bad.insert(name.to_owned());
+        }
+    };
     let verbose = regex!(
         r"^(\S+?\.\w+(?:::.+?)?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)(?: \(.*\))?(?: +\[ *\d+%\])?$"
     );
@@ -14,23 +37,20 @@ pub(super) fn pytest(lines: &[&str]) -> TestResults {
     let short = regex!(r"^(FAILED|ERROR|PASSED|XFAIL|XPASS) (\S+\.\w+(?:::.*?)?)(?: - (.*))?$");
     for line in lines {
         if let Some(found) = verbose.captures(line) {
-            sink.test(&found[1], status(&found[2]));
+            test(sink, &found[1], &found[2]);
         } else if let Some(found) = parallel.captures(line) {
-            sink.test(&found[2], status(&found[1]));
+            test(sink, &found[2], &found[1]);
         } else if let Some(found) = short.captures(line) {
-            sink.test(&found[2], status(&found[1]));
-        } else if let Some(counts) = pytest_summary(line) {
-            sink.summary(counts);
+            test(sink, &found[2], &found[1]);
         }
     }
     // The reasons of the short summary are cut to the terminal; the sections have the assertion.
-    sections(&mut sink, lines);
+    sections(sink, lines, &bad);
     for found in lines.iter().filter_map(|line| short.captures(line)) {
         if let Some(why) = found.get(3) {
             sink.detail(&found[2], [why.as_str()]);
         }
     }
-    sink.done()
 }
 
 fn status(word: &str) -> Status {
@@ -67,12 +87,12 @@ fn pytest_summary(line: &str) -> Option<Counts> {
 
 /// The sections `____ test_name ____`: their `E` lines are the failure. They have no file in their title,
 /// so they are told apart by what the known names end with; names that stand for several get none.
-fn sections(sink: &mut Sink, lines: &[&str]) {
+fn sections(sink: &mut Sink, lines: &[&str], bad: &BTreeSet<String>) {
     let title = regex!(r"^_{2,} (?:ERROR (?:at setup of|at teardown of|collecting) )?(.+?) _{2,}$");
     let mut known = std::collections::BTreeMap::new();
-    for name in sink.results.bad() {
-        let short = name.split_once("::").map_or(name, |(_, rest)| rest).replace("::", ".");
-        known.entry(short).and_modify(|slot| *slot = None).or_insert_with(|| Some(name.to_owned()));
+    for name in bad {
+        let short = name.split_once("::").map_or(&**name, |(_, rest)| rest).replace("::", ".");
+        known.entry(short).and_modify(|slot| *slot = None).or_insert_with(|| Some(name.clone()));
     }
     let mut open: Option<(String, Vec<&str>)> = None;
     for line in lines {

@@ -47,6 +47,40 @@ const WITHOUT_PLACES: &[Row] = &[
     ),
 ];
 
+/// One run after the other, in two folders: a test of the first is repaired, and one of the second breaks.
+const TWO_RUNS: &[Row] = &[
+    (
+        "pytest",
+        "tests/a.py::test_x FAILED [100%]\n1 failed in 0.01s\ntests/a.py::test_x PASSED [100%]\n1 passed in 0.01s\n",
+        "tests/a.py::test_x PASSED [100%]\n1 passed in 0.01s\ntests/a.py::test_x FAILED [100%]\n1 failed in 0.01s\n",
+        "fixed 1 · broke 1",
+    ),
+    (
+        "dotnet",
+        "  Failed Acme.Sum [1 ms]\nFailed!  - Failed:     1, Passed:     0, Skipped:     0, Total:     1\n  Passed Acme.Sum [1 ms]\nPassed!  - Failed:     0, Passed:     1, Skipped:     0, Total:     1\n",
+        "  Passed Acme.Sum [1 ms]\nPassed!  - Failed:     0, Passed:     1, Skipped:     0, Total:     1\n  Failed Acme.Sum [1 ms]\nFailed!  - Failed:     1, Passed:     0, Skipped:     0, Total:     1\n",
+        "fixed 1 · broke 1",
+    ),
+    (
+        "dotnet, in words",
+        "  Failed Acme.Sum [1 ms]\nTest Run Failed.\nTotal tests: 1\n     Failed: 1\n  Passed Acme.Sum [1 ms]\nTest Run Successful.\nTotal tests: 1\n     Passed: 1\n",
+        "  Passed Acme.Sum [1 ms]\nTest Run Successful.\nTotal tests: 1\n     Passed: 1\n  Failed Acme.Sum [1 ms]\nTest Run Failed.\nTotal tests: 1\n     Failed: 1\n",
+        "fixed 1 · broke 1",
+    ),
+    (
+        "automake",
+        "FAIL: a.sh\n# TOTAL: 1\nTestsuite summary for x\n# PASS:  0\n# FAIL:  1\n# ERROR: 0\nPASS: a.sh\nTestsuite summary for x\n# PASS:  1\n# FAIL:  0\n# ERROR: 0\n",
+        "PASS: a.sh\n# TOTAL: 1\nTestsuite summary for x\n# PASS:  1\n# FAIL:  0\n# ERROR: 0\nFAIL: a.sh\nTestsuite summary for x\n# PASS:  0\n# FAIL:  1\n# ERROR: 0\n",
+        "fixed 1 · broke 1",
+    ),
+    (
+        "phpunit, without lists",
+        "Sum\n ✘ Adds\n\nTests: 1, Assertions: 1, Failures: 1.\nSum\n ✔ Adds\n\nOK (1 test, 1 assertion)\n",
+        "Sum\n ✔ Adds\n\nOK (1 test, 1 assertion)\nSum\n ✘ Adds\n\nTests: 1, Assertions: 1, Failures: 1.\n",
+        "fixed 1 · broke 1",
+    ),
+];
+
 /// The same with runners that say where a test is from.
 const WITH_PLACES: &[Row] = &[
     (
@@ -89,7 +123,7 @@ const WITH_PLACES: &[Row] = &[
 
 #[test]
 fn tests_of_the_same_name_are_told_apart_where_the_format_does() {
-    for (about, base, head, expected) in WITHOUT_PLACES.iter().chain(WITH_PLACES) {
+    for (about, base, head, expected) in WITHOUT_PLACES.iter().chain(TWO_RUNS).chain(WITH_PLACES) {
         assert_eq!(compared(None, base, head), *expected, "{about}");
     }
 }
@@ -220,4 +254,27 @@ fn with_failures_that_have_no_name_nothing_is_repaired_by_silence() {
     assert_eq!(compared(None, base, head), "fixed 0 · broke 0 · 1 no longer runs");
     let repaired = "3 runs, 3 assertions, 0 failures, 0 errors, 0 skips\n";
     assert_eq!(compared(None, base, repaired), "fixed 1 · broke 0");
+}
+
+#[test]
+fn prove_without_names_is_read_by_its_report() {
+    let report = |numbers: &str| {
+        format!(
+            "t/a.t .. \nFailed 1/3 subtests \nt/b.t .. ok\n\nTest Summary Report\n-------------------\n\
+             t/a.t (Wstat: 256 (exited 1) Tests: 3 Failed: 1)\n  Failed tests:  {numbers}\n  Non-zero exit status: 1\n\
+             Files=2, Tests=5,  0 wallclock secs\nResult: FAIL\n"
+        )
+    };
+    let good = "t/a.t .. ok\nt/b.t .. ok\nAll tests successful.\nFiles=2, Tests=5,  0 wallclock secs\nResult: PASS\n";
+    assert_eq!(compared(None, &report("2"), good), "fixed 1 · broke 0");
+    assert_eq!(
+        compared(None, &report("2"), &report("2-3")),
+        "fixed 0 · broke 1 · 1 fails as before"
+    );
+    assert_eq!(compared(None, good, &report("1, 3")), "fixed 0 · broke 2");
+    let died = good.replace("t/b.t .. ok\nAll tests successful.\n", "t/b.t .. \nNo subtests run \n\nTest Summary Report\n-------------------\nt/b.t (Wstat: 9 (Signal: KILL) Tests: 0 Failed: 0)\n  Non-zero wait status: 9\n");
+    let read = parse(None, &died, &[]);
+    assert_eq!(read.bad().collect::<Vec<_>>(), ["t/b.t"]);
+    let repaired = good.replace("Tests=5", "Tests=6");
+    assert_eq!(compared(None, &died, &repaired), "fixed 1 · broke 0");
 }

@@ -1,13 +1,15 @@
 //! The Test Anything Protocol, with subtests.
 
-use super::{Counts, Runner, Sink, Status, TestResults, regex};
+use std::collections::BTreeSet;
+
+use super::{Counts, Runner, Sink, Status, TestResults, prove, regex};
 
 /// A test that failed, its indentation, and what is printed of it.
 type Open<'t> = Option<(String, usize, Vec<&'t str>)>;
 
 /// Names are `group > test`. A line that ends a group of subtests is not a test of its own: its name is
 /// that of the comment `# Subtest:` above the deeper lines. Results are numbered, so the same name again is another
-/// test; what `prove` runs has the name of its file in front.
+/// test; what `prove` runs has the name of its file in front. What `prove` says of them at its end is in [`prove`].
 pub(super) fn parse(lines: &[&str]) -> TestResults {
     let mut sink = Sink::new(Runner::Tap);
     let result = regex!(r"^( *)(not )?ok\b(?: (\d+))?(?: *-)? ?(.*)$");
@@ -17,8 +19,9 @@ pub(super) fn parse(lines: &[&str]) -> TestResults {
     let mut open: Open<'_> = None;
     let mut has_plan = false;
     // `t/basic.t .. ` before what the file prints, and prove's own `ok` after it.
-    let header = regex!(r"^(\S.*?) \.{2,} *$");
+    let header = regex!(r"^(?:\[\S+\] )?(\S.*?) \.{2,} *$");
     let mut file: Option<String> = None;
+    let mut shown: BTreeSet<String> = BTreeSet::new();
     for line in lines {
         let at = line.chars().take_while(|c| *c == ' ').count();
         if let Some(name) = line.trim_start().strip_prefix("# Subtest: ") {
@@ -46,15 +49,9 @@ pub(super) fn parse(lines: &[&str]) -> TestResults {
             let numbered = format!("test {}", found.get(3).map_or("", |number| number.as_str()));
             path.push(if name.is_empty() { &numbered } else { name });
             let path = path.join(" > ");
-            let directive = directive.to_ascii_uppercase();
-            let status = match found.get(2) {
-                _ if directive.starts_with("SKIP") || directive.starts_with("TODO") => {
-                    Status::Skipped
-                }
-                Some(_) => Status::Failed,
-                None => Status::Passed,
-            };
+            let status = status(found.get(2).is_some(), directive);
             let path = sink.another(&path, status);
+            shown.extend(file.clone());
             open = status.is_bad().then(|| (path, at, Vec::new()));
         } else if let Some((_, at, why)) = &mut open {
             let text = line.get(*at..).unwrap_or_default();
@@ -69,7 +66,17 @@ pub(super) fn parse(lines: &[&str]) -> TestResults {
     if has_plan {
         sink.summary(Counts::default());
     }
+    prove::report(&mut sink, lines, &shown);
     sink.done()
+}
+
+fn status(has_failed: bool, directive: &str) -> Status {
+    let directive = directive.to_ascii_uppercase();
+    match has_failed {
+        _ if directive.starts_with("SKIP") || directive.starts_with("TODO") => Status::Skipped,
+        true => Status::Failed,
+        false => Status::Passed,
+    }
 }
 
 fn close(sink: &mut Sink, open: Open<'_>) {
