@@ -21,8 +21,9 @@ const EVENTS: &[&str] = &["push", "pull_request", "pull_request_target", "merge_
 const PULL_REQUESTS: &[&str] =
     &["pull_request", "pull_request_target", "merge_group", "workflow_call"];
 
-/// Most workflows that are read, each as often as it is called with something else.
+/// Most workflows that are read, each as often as it is called with something else, and most jobs of all.
 const MAX_READ: usize = 80;
+const MAX_FOUND: usize = 400;
 
 /// Most inputs of a workflow or an action that are read.
 pub(super) const MAX_INPUTS: usize = 100;
@@ -39,7 +40,10 @@ pub(super) fn read(files: &Files<'_>, plan: &mut CiPlan) {
         .collect();
     let (mut done, mut found) = (Vec::new(), Vec::new());
     while let Some((workflow, inputs)) = waiting.pop_front() {
-        if done.len() == MAX_READ || done.contains(&(&workflow.path, inputs.clone())) {
+        if done.len() == MAX_READ
+            || found.len() > MAX_FOUND
+            || done.contains(&(&workflow.path, inputs.clone()))
+        {
             continue;
         }
         for call in workflow.read(files, &inputs, &mut found, plan) {

@@ -109,6 +109,17 @@ jobs:
         (".github/actions/script/action.yml", "runs:\n  using: node24\n  main: index.js\n"),
     ]);
     let found = steps(&plan);
+    // Five levels of sixty actions each would be a million.
+    let many =
+        format!("runs:\n  using: composite\n  steps:\n{}", "    - uses: ./many\n".repeat(60));
+    let files = [
+        (
+            ".github/workflows/ci.yml",
+            "on: push\njobs:\n  a:\n    steps:\n      - uses: ./many\n      - run: pytest\n",
+        ),
+        ("many/action.yml", many.as_str()),
+    ];
+    assert_eq!(steps(&read(&files)), ["workflows/ci.yml:6 $ pytest"]);
     assert!(found.len() < 10 && found.last().unwrap().ends_with("$ pytest"), "{found:#?}");
 }
 

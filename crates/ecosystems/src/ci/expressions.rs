@@ -14,6 +14,10 @@ use super::facts;
 use super::functions;
 use super::matrix::MatrixEntry;
 
+/// Most bytes of an expression, and most operators in it.
+const MAX_LENGTH: usize = 20_000;
+const MAX_OPERATORS: usize = 100;
+
 /// What is known.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ExpressionValues {
@@ -65,7 +69,7 @@ pub(super) fn value_of(text: &str, known: &ExpressionValues) -> Option<Value> {
     if mentions_secret(expression) {
         return None;
     }
-    let parsed = Expr::parse(expression).ok()?;
+    let parsed = parse(expression)?;
     Evaluator { known, facts: Facts::Sure }.value(&parsed).ok()?.try_into().ok()
 }
 
@@ -85,12 +89,21 @@ fn split(text: &str) -> Option<(&str, &str, &str)> {
     None
 }
 
+/// `None` where it is none, and where it is longer than people write them: each operator is a step deeper for those who
+/// walk the tree, and who drop it.
+fn parse(expression: &str) -> Option<SpannedExpr<'_>> {
+    const OPERATORS: [&str; 6] = ["||", "&&", "==", "!=", "<", ">"];
+    let operators: usize = OPERATORS.iter().map(|it| expression.matches(it).count()).sum();
+    let is_short = expression.len() <= MAX_LENGTH && operators <= MAX_OPERATORS;
+    is_short.then(|| Expr::parse(expression).ok()).flatten()
+}
+
 fn text_of(expression: &str, known: &ExpressionValues) -> Result<String, String> {
     if mentions_secret(expression) {
         return Err("uses a secret".to_owned());
     }
     let depends = |on: &str| format!("depends on `{}`", cut(on, 60));
-    let parsed = Expr::parse(expression).map_err(|_| depends(expression))?;
+    let parsed = parse(expression).ok_or_else(|| depends(expression))?;
     let value =
         Evaluator { known, facts: Facts::Sure }.value(&parsed).map_err(|on| depends(&on))?;
     match value {
@@ -130,7 +143,7 @@ fn holds(condition: &str, known: &ExpressionValues) -> Option<bool> {
     if whole.trim().is_empty() {
         return Some(true);
     }
-    let parsed = Expr::parse(&whole).ok()?;
+    let parsed = parse(&whole)?;
     let value = Evaluator { known, facts: Facts::Ordinary }.value(&parsed).ok()?;
     Some(value.as_boolean())
 }

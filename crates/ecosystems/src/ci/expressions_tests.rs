@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -125,8 +126,29 @@ fn an_expression_cannot_grow_without_end() {
     }
     let found = resolve(&format!("${{{{ {doubled} }}}}"), &known());
     assert!(found.unwrap_err().starts_with("depends on `format("));
+    let long = vec!["a.b == 'c'"; 20_000].join(" || ");
+    assert!(
+        runs(Some(&long), &known()) && resolve(&format!("${{{{ {long} }}}}"), &known()).is_err()
+    );
+    let indexed = format!("a{}", "[0]".repeat(50_000));
+    assert!(runs(Some(&indexed), &known()));
+    let negated = format!("{}a", "!".repeat(50_000));
+    assert!(runs(Some(&negated), &known()));
     let deep = format!("{}true{}", "(".repeat(10_000), ")".repeat(10_000));
     assert!(
         runs(Some(&deep), &known()) && resolve(&format!("${{{{ {deep} }}}}"), &known()).is_err()
     );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_expression_makes_it_fail(
+        text in "\\PC{0,80}|([a-zé0-9.,'{}()\\[\\]*!=<>|& ]{0,80})|((format|join|contains|fromJSON|toJSON|case)\\(('[é{}0-9]{0,9}'|matrix.os|matrix)(, ?('[é{}0-9]{0,9}'|1|null|matrix.target)){0,3}\\))"
+    ) {
+        let _ = runs(Some(&text), &known());
+        let _ = resolve(&format!("a ${{{{ {text} }}}} b"), &known());
+        let _ = resolve(&text, &known());
+    }
 }

@@ -33,6 +33,8 @@ const SETUP: &[(&str, &str, &str)] = &[
 
 /// How deep actions may use each other; GitHub's runner takes ten.
 const MAX_DEPTH: usize = 5;
+/// Most actions of the repository that the steps of a job come to.
+const MAX_ACTIONS: usize = 40;
 
 /// A version that an action installs.
 pub(super) struct SetupVersion {
@@ -61,6 +63,7 @@ pub(super) struct StepReader<'a> {
     pub versions: Vec<SetupVersion>,
     checkouts: Checkouts,
     depth: usize,
+    actions_left: usize,
 }
 
 impl<'a> StepReader<'a> {
@@ -83,6 +86,7 @@ impl<'a> StepReader<'a> {
             versions: Vec::new(),
             checkouts: Checkouts::default(),
             depth: 0,
+            actions_left: MAX_ACTIONS,
         }
     }
 
@@ -154,7 +158,11 @@ impl<'a> StepReader<'a> {
         let Ok(folder) = self.checkouts.inside(folder) else { return };
         let names = ["action.yml", "action.yaml"].map(|name| files::join(&folder, name));
         let Some(path) = names.into_iter().find(|path| self.files.has_file(path)) else { return };
-        let Some(text) = self.files.text(&path).filter(|_| self.depth < MAX_DEPTH) else { return };
+        if self.depth == MAX_DEPTH || self.actions_left == 0 {
+            return;
+        }
+        self.actions_left -= 1;
+        let Some(text) = self.files.text(&path) else { return };
         let action = match read::workflow(&text) {
             Ok(action) => action,
             Err(why) => return plan.note(&path, why),
@@ -181,6 +189,7 @@ impl<'a> StepReader<'a> {
             may_fail: self.may_fail || self.says_may_fail(step),
             checkouts: self.checkouts.clone(),
             depth: self.depth + 1,
+            actions_left: self.actions_left,
             ..StepReader::of_job(self.files, &path, &text, known)
         };
         inner.add_variables(step.get("env"));
@@ -192,6 +201,7 @@ impl<'a> StepReader<'a> {
                 self.known.outputs.insert(format!("{id}.{name}"), value);
             }
         }
+        self.actions_left = inner.actions_left;
         self.versions.append(&mut inner.versions);
         self.leave(inner.left);
     }
