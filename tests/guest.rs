@@ -223,7 +223,10 @@ async fn gives_commands_a_plain_environment() {
     let env = BTreeMap::from([("EXTRA".to_owned(), "given".to_owned())]);
     let exec = Exec { argv: vec!["env".to_owned()], env, ..sh("") };
     let out = guest.client.exec(exec).await.unwrap();
-    let mut found: Vec<&str> = out.output.lines().collect();
+    // Where there is `python3` alone, there is a folder with `python` besides.
+    let names = "/tmp/names";
+    let own = out.output.lines().filter(|line| *line != format!("USUAL_NAMES_PATH={names}"));
+    let mut found: Vec<String> = own.map(|line| line.replace(&format!(":{names}"), "")).collect();
     found.sort_unstable();
     let workspace = guest.workspace();
     let home = guest.folder.path().join("home");
@@ -362,7 +365,7 @@ async fn shell_tools_run_in_the_workspace() {
         ("shell", serde_json::json!({"command": ["printf", "%s|", "a b", "$x"]}), (0, "a b|$x|")),
         (
             "shell",
-            serde_json::json!({"command": ["bash", "-lc", "echo $PATH"]}),
+            serde_json::json!({"command": ["bash", "-lc", "echo ${PATH%:/tmp/names}"]}),
             (0, "/usr/local/bin:/usr/bin:/bin\n"),
         ),
         (

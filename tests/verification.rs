@@ -3,10 +3,12 @@
 
 mod found;
 mod hidden_codes;
+mod line_ends;
 mod lost;
 mod noise;
 mod packages;
 mod steps;
+mod usual_names;
 
 use patchwright_journal::{self as journal, Entry};
 use serde_json::{Value, json};

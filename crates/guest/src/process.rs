@@ -32,6 +32,7 @@ use super::resident::Resident;
 use super::sessions::Sessions;
 use super::spill::Spills;
 use super::terminal::Terminal;
+use super::usual_names::UsualNames;
 use crate::tool::{CommandOutput, ToolError};
 
 /// The exit code of a command that ran out of time, as `timeout(1)` has it.
@@ -67,6 +68,8 @@ pub struct Processes {
     pub(super) background: Background,
     /// What commands of tools find besides.
     programs: Programs,
+    /// Under which names all commands find those of the image.
+    usual_names: Option<UsualNames>,
     /// Where outputs of tools go that are too long to be shown.
     spills: Option<Arc<Spills>>,
 }
@@ -94,11 +97,12 @@ impl Processes {
     ) -> Processes {
         let tmp = env.get("TMPDIR").map_or("/tmp", String::as_str);
         let spills = Spills::below(Path::new(tmp), &workspace);
+        let usual_names = UsualNames::below(Path::new(tmp), &workspace);
         let programs = Programs::find();
         programs.tell_login_shells(&env);
         let env = RwLock::new(Arc::new(env));
         let keeper = Arc::new(Keeper::new(room, forks));
-        Processes { workspace, env, keeper, programs, spills, ..Processes::default() }
+        Processes { workspace, env, keeper, programs, usual_names, spills, ..Processes::default() }
     }
 
     /// The environment of every command, before what a call adds.
@@ -274,6 +278,9 @@ impl Processes {
         let mut env = self.env().as_ref().clone();
         env.insert("PWD".to_owned(), cwd.to_string_lossy().into_owned());
         env.extend(spec.env.clone());
+        if let Some(names) = &self.usual_names {
+            names.add(&mut env);
+        }
         env.into_iter().collect()
     }
 

@@ -42,8 +42,10 @@ const PATH: &str = "APPLY_PATCH_PATH";
 const PROFILES: [&str; 3] = [".bash_profile", ".bash_login", ".profile"];
 /// The first line of ours, by which it is known again.
 const OURS: &str = "# Login shells find the programs of the sandbox too.\n";
-const PROFILE: &str =
-    "if [ -n \"${APPLY_PATCH_PATH-}\" ]; then PATH=\"$PATH:$APPLY_PATCH_PATH\"; fi\n";
+const PROFILE: &str = "\
+if [ -n \"${APPLY_PATCH_PATH-}\" ]; then PATH=\"$PATH:$APPLY_PATCH_PATH\"; fi
+if [ -n \"${USUAL_NAMES_PATH-}\" ]; then PATH=\"$PATH:$USUAL_NAMES_PATH\"; fi
+";
 
 /// Which patches in the commands of the model are applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
