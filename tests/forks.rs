@@ -82,6 +82,20 @@ fn without_a_fork_it_is_said_before_anything_is_paid_for() {
 }
 
 #[test]
+fn where_only_collaborators_may_propose_no_fork_is_made_and_nothing_is_paid_for() {
+    let world = world(readable().with(|it| it.pulls_by_collaborators_only = true));
+    let output = world.issue().expect(60);
+    for part in ["pull requests from nobody but those who may push", "ask for write access"] {
+        assert!(output.stderr.contains(part), "{part}: {}", output.text());
+    }
+    assert_eq!((world.model.requests().len(), forked(&world)), (0, 0));
+    // A collaborator is asked for nothing more.
+    let world = self::world(github().with(|it| it.pulls_by_collaborators_only = true));
+    world.issue().expect(0);
+    assert_eq!(world.github.pulls().len(), 1);
+}
+
+#[test]
 fn who_may_push_needs_no_fork() {
     for github in [github(), github().actions_token(), github().token_of("fixer[bot]")] {
         let world = world(github);
@@ -199,6 +213,32 @@ fn commands_work_on_the_pull_request_of_our_own_fork() {
     let main = git(&world.github.repository_path(), &["rev-parse", "main"]);
     assert_eq!(git(&fork, &["rev-parse", &format!("{BRANCH}~2")]), main);
     assert_eq!(branches_of_upstream(&world), ["main"]);
+}
+
+#[test]
+fn nothing_is_paid_for_where_our_own_fork_takes_no_push_any_more() {
+    for (is_archived, said) in [
+        (true, "the fork `patchwright-bot/app` is archived"),
+        (false, "the token may not push to the fork"),
+    ] {
+        let world = world(readable());
+        world.issue().expect(0);
+        let asked = world.model.requests().len();
+        let number = world.github.pulls()[0].number;
+        world.github.job(number, "test", "failure", "wrong\n");
+        world.github.of("patchwright-bot/app").change(|fork| {
+            fork.archived = is_archived;
+            fork.roles.clear();
+        });
+        for command in ["fix-ci", "fix the README"] {
+            let words = format!("@patchwright {command}");
+            let output = comment_on(&world, number, "rita", &words).expect(30);
+            assert!(output.stderr.contains(said), "{}", output.text());
+            let answer = answers(&world, number).pop().unwrap();
+            assert!(answer.contains(said), "{answer}");
+        }
+        assert_eq!(world.model.requests().len(), asked);
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use super::{BRANCH, branches};
+use crate::respond::{say_on_pull, with_pull};
 use crate::support::git_http::git;
 use crate::support::github::{Fault, GitHub, Kind};
 use crate::support::world::{FILES, TestWorld, fix, github, github_with};
@@ -116,6 +117,17 @@ fn a_branch_that_may_not_be_made_is_told_first_but_one_that_is_there_is_used() {
     world.model.add(fix());
     world.issue().expect(0);
     assert_eq!(world.github.pulls().len(), 1);
+}
+
+#[test]
+fn a_pull_request_whose_branch_takes_no_push_is_not_worked_on() {
+    let world = TestWorld::new(with_pull().rule_below("topic", "update", None), fix());
+    let output = say_on_pull(&world, "@patchwright fix the sign in calc.sh").expect(30);
+    for part in ["does not let the branch `topic` be pushed to", "have the rule except the branch"]
+    {
+        assert!(output.stderr.contains(part), "{part}: {}", output.text());
+    }
+    assert_eq!(world.model.requests().len(), 0);
 }
 
 /// Without a look at the rules, GitHub says it in the end.

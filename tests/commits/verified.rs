@@ -123,6 +123,23 @@ fn what_goes_to_a_strangers_fork_has_to_be_verified_too() {
     assert_eq!(world.github.head_of(PULL), before, "{}", output.text());
     let said = answers(&world, PULL).join("\n");
     assert!(said.contains("nobody signs them"), "{said}");
+    assert_eq!(world.model.requests().len(), 0);
+}
+
+/// GitHub makes commits for us where we may do more than push, and no branch of the repository may get what is in a
+/// stranger's fork, because workflows would run it.
+#[test]
+fn what_github_cannot_sign_in_a_strangers_fork_is_not_begun() {
+    for github in [from_fork(), from_fork().token_of("fixer[bot]")] {
+        let world = TestWorld::new(github, fix()).set("PATCHWRIGHT_SIGN", "github");
+        let before = world.github.head_of(PULL);
+        let output = say_on_pull(&world, "@patchwright fix the sign in calc.sh").expect(30);
+        for part in ["signed by GitHub", "`mallory/app`", "`commits.signing` to `ssh`"] {
+            assert!(output.stderr.contains(part), "{part}: {}", output.text());
+        }
+        assert_eq!((world.model.requests().len(), branches(&world)), (0, vec!["main".to_owned()]));
+        assert_eq!(world.github.head_of(PULL), before);
+    }
 }
 
 #[test]

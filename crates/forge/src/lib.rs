@@ -90,6 +90,9 @@ pub struct Repository {
     /// Pull requests are turned off there.
     #[serde(default)]
     pub refuses_pulls: bool,
+    /// Pull requests are taken from nobody but those who may push.
+    #[serde(default)]
+    pub pulls_by_collaborators_only: bool,
     /// Whether we may push to it, as far as the forge says; it tells nothing of the tokens of apps.
     #[serde(default)]
     pub can_push: Option<bool>,

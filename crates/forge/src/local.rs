@@ -139,6 +139,7 @@ impl Forge for LocalForge {
             default_branch: about.default_branch,
             archived: about.archived,
             refuses_pulls: false,
+            pulls_by_collaborators_only: false,
             can_push: Some(true),
             private: true,
             clone_url: self.repository_path().display().to_string(),

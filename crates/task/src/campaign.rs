@@ -177,7 +177,7 @@ async fn open(
 async fn permitted(run: &Run<'_>, repository: &Repository) -> std::result::Result<(), TargetError> {
     let (forge, needs) = (run.world.forge()?, [guard::PUSH, guard::PULLS]);
     let access = |failure| TargetError::new(ErrorClass::Access, RetryDecision::Final, failure);
-    guard::takes_pulls(repository).map_err(access)?;
+    guard::takes_pulls(forge.as_ref(), repository).await.map_err(access)?;
     match guard::missing(forge.as_ref(), &repository.id, &needs).await {
         Ok(None) => Ok(()),
         Ok(Some(failure)) => Err(access(failure)),

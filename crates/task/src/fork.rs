@@ -4,6 +4,7 @@
 //! Decided before the agent is paid for: a fork that cannot be made, and a repository that nobody lets us push to,
 //! are found out first. A fork of ours counts as ours afterwards, when its pull request is worked on.
 
+use super::guard;
 use super::run::Run;
 use super::workspace::Workspace;
 use patchwright_base::error::{Failure, Result};
@@ -20,6 +21,8 @@ pub(super) async fn head(
     workspace: &Workspace,
 ) -> Result<Repository> {
     let forge = run.world.forge()?;
+    // A fork that no pull request can come from is not made.
+    guard::takes_pulls(forge.as_ref(), upstream).await?;
     let owner = match &run.config.publish.fork {
         Fork::Off if is_closed(run, upstream).await? => return Err(no_push(upstream)),
         Fork::Off => return Ok(upstream.clone()),

@@ -37,19 +37,32 @@ pub(super) const PUSH: &str = "contents: write";
 /// # Errors
 /// When a pull request could not be opened in the end.
 pub(super) async fn may_propose(forge: &dyn Forge, repository: &Repository) -> Result<()> {
-    takes_pulls(repository)?;
+    takes_pulls(forge, repository).await?;
     permitted(forge, &repository.id, &[PULLS]).await
 }
 
 /// # Errors
-/// When pull requests are turned off.
-pub(super) fn takes_pulls(repository: &Repository) -> Result<()> {
-    if !repository.refuses_pulls {
-        return Ok(());
+/// When pull requests are turned off, or are not taken from us.
+pub(super) async fn takes_pulls(forge: &dyn Forge, repository: &Repository) -> Result<()> {
+    let id = &repository.id;
+    if repository.refuses_pulls {
+        let message = format!("pull requests are turned off in `{id}`");
+        let hint = "turn them on in its settings (General, Features), or have the change only made, with `--dry-run`";
+        return Err(Failure::forge(message).hint(hint));
     }
-    let message = format!("pull requests are turned off in `{}`", repository.id);
-    let hint = "turn them on in its settings (General, Features), or have the change only made, with `--dry-run`";
-    Err(Failure::forge(message).hint(hint))
+    if repository.pulls_by_collaborators_only
+        && repository.can_push == Some(false)
+        // What an app may is in its permissions.
+        && forge.viewer().await.map_err(Failure::from)?.is_some_and(|us| !us.is_machine())
+    {
+        let message = format!(
+            "`{id}` takes pull requests from nobody but those who may push to it, and the token's account may not"
+        );
+        let hint = "ask for write access, have its settings (General, Features) let everybody open pull requests, \
+                    or have the change only made, with `--dry-run`";
+        return Err(Failure::forge(message).hint(hint));
+    }
+    Ok(())
 }
 
 /// # Errors
@@ -122,6 +135,10 @@ pub(super) async fn check(
             RuleKind::Creation if !is_there().await.map_err(Failure::from)? => {
                 Some(closed(&rule, branch.name(), "made").hint(OTHER_NAME))
             }
+            // A branch of ours that takes no push stays as it is, and another one is used.
+            RuleKind::Update if matches!(branch, Branch::There(_)) => {
+                Some(closed(&rule, branch.name(), "pushed to").hint(BYPASS))
+            }
             _ => problem(run, branch, &rule),
         };
         unless_bypassed(run, repository, &rule, problem).await?;
@@ -171,6 +188,7 @@ async fn unless_bypassed(
 }
 
 const OTHER_NAME: &str = "choose another name with `--branch`, in a campaign with `publish.branch`";
+const BYPASS: &str = "have the rule except the branch, or let the account of the token bypass it";
 const STAGED: &str = "commits are signed and verified on such a branch before they are pushed: have the rule except \
                       `patchwright-staging/**`, or let the account of the token bypass it; a GitHub App has GitHub sign \
                       without such a branch";

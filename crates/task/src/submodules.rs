@@ -276,6 +276,7 @@ async fn by_ourselves(
         default_branch: String::new(),
         archived: false,
         refuses_pulls: false,
+        pulls_by_collaborators_only: false,
         can_push: None,
         private: true,
         clone_url: url.to_string(),

@@ -144,6 +144,7 @@ impl GitHub {
             language: None,
             has_issues: true,
             has_pulls: true,
+            pulls_by_collaborators_only: false,
             has_drafts: true,
             actions_may_open_pulls: true,
             actions_may_approve: false,

@@ -75,6 +75,8 @@ pub(crate) fn repository(
             "language": repository.language,
             "default_branch": repository.default_branch, "fork": repository.parent.is_some(),
             "has_issues": repository.has_issues, "has_pull_requests": repository.has_pulls,
+            "pull_request_creation_policy":
+                if repository.pulls_by_collaborators_only { "collaborators_only" } else { "all" },
             "visibility": if repository.private { "private" } else { "public" },
             "html_url": page, "clone_url": format!("{page}.git"),
             "created_at": time(0), "updated_at": time(0), "pushed_at": pushed,

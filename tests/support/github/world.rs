@@ -169,6 +169,8 @@ pub(crate) struct Repository {
     pub(crate) has_issues: bool,
     /// Pull requests are not turned off.
     pub(crate) has_pulls: bool,
+    /// Those who may not push may open no pull request.
+    pub(crate) pulls_by_collaborators_only: bool,
     pub(crate) has_drafts: bool,
     pub(crate) actions_may_open_pulls: bool,
     pub(crate) actions_may_approve: bool,

@@ -164,6 +164,7 @@ impl GitHubForge {
             default_branch: json.default_branch,
             archived: json.archived || json.disabled,
             refuses_pulls: json.has_pull_requests == Some(false),
+            pulls_by_collaborators_only: json.pull_request_creation_policy == "collaborators_only",
             can_push: json.permissions.map(|permissions| permissions.push),
             private: json.private,
             // Made here rather than read: the token goes to this address.

@@ -51,6 +51,8 @@ pub(super) struct Repository {
     pub(super) private: bool,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) has_pull_requests: Option<bool>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) pull_request_creation_policy: String,
     #[serde(default)]
     pub(super) html_url: Option<String>,
     #[serde(default)]

@@ -7,9 +7,9 @@ use super::admit::AdmittedCommand;
 use super::land::{self, PushResult};
 use super::landed;
 use super::own_commits::{self, IsForeign};
+use super::target;
 use super::work::{self, Instruction};
 use crate::asked;
-use crate::guard;
 use crate::pipeline;
 use crate::publish;
 use crate::run::{Run, RunEnvironment};
@@ -76,9 +76,8 @@ pub(super) async fn change(
         let body = words::landed_before(&commit.to_string(), url.as_deref(), &pull.head_branch);
         return Ok(CommandReply::with_body(Conclusion::Done, body));
     }
-    if !pull.is_fork && !run.config.dry_run && landed::pushed(run, admitted).is_none() {
-        let branch = guard::Branch::There(&pull.head_branch);
-        run.unless_interrupted(guard::check(run, &admitted.repository, branch)).await?;
+    if !run.config.dry_run && landed::pushed(run, admitted).is_none() {
+        run.unless_interrupted(target::guard(run, admitted, pull)).await?;
     }
     let done = work::work(run, admitted, checkout, instruction).await?;
     let landed = land::land(run, admitted, pull, checkout, &done).await?;

@@ -16,7 +16,6 @@ use super::target;
 use super::work::{self, ChangedFiles, ConflictTask, Instruction};
 use crate::collected;
 use crate::decorate;
-use crate::guard;
 use crate::publish;
 use crate::review::open::{self, PullHead};
 use crate::run::{DEPTH, Run};
@@ -43,11 +42,11 @@ async fn out_of_reach(
     if run.config.dry_run {
         return Ok(None);
     }
-    if !pull.is_fork {
-        let branch = guard::Branch::There(&pull.head_branch);
-        run.unless_interrupted(guard::check(run, &admitted.repository, branch)).await?;
+    let unreachable = run.unless_interrupted(target::unreachable(run, admitted, pull)).await?;
+    if unreachable.is_none() {
+        run.unless_interrupted(target::guard(run, admitted, pull)).await?;
     }
-    run.unless_interrupted(target::unreachable(run, admitted, pull)).await
+    Ok(unreachable)
 }
 
 /// Does it, or says why not. `onto`: the branch that was named, if one was.

@@ -2,9 +2,11 @@
 
 use super::admit::AdmittedCommand;
 use super::own_commits::IsForeign;
+use crate::guard;
 use crate::run::Run;
 use crate::signing::Signer;
 use patchwright_base::error::{Failure, Result};
+use patchwright_config::publish::Signing;
 use patchwright_forge::{ForgeError, PullRequest, Repository};
 
 /// The branch of a pull request.
@@ -101,3 +103,49 @@ pub(super) async fn unreachable(
     let may_not = is_ours && repository.can_push == Some(false);
     Ok(may_not.then(|| format!("the token may not push to `{}`", repository.id)))
 }
+
+/// What would be refused at the end, found out before anything is paid for. A fork that takes no push from us is not
+/// refused: the change is handed over as a patch, which whoever owns the fork can apply.
+///
+/// # Errors
+/// When that is known of the branch.
+pub(super) async fn guard(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    pull: &PullRequest,
+) -> Result<()> {
+    let branch = guard::Branch::There(&pull.head_branch);
+    if !pull.is_fork {
+        return guard::check(run, &admitted.repository, branch).await;
+    }
+    guard::settings(&run.config, branch)?;
+    let Ok(Target { repository, is_foreign, .. }) = target(run, admitted, pull).await? else {
+        return Ok(());
+    };
+    let id = &repository.id;
+    if repository.archived {
+        let message = format!("the fork `{id}` is archived, so nothing can be pushed to it");
+        let hint = "have it unarchived, or ask for the change in an issue";
+        return Err(Failure::refused(message).hint(hint));
+    }
+    match is_foreign {
+        IsForeign::Yes if run.config.commits.signing == Signing::Github => {
+            let message = format!(
+                "commits are to be signed by GitHub, which makes none for us in the fork `{id}` of somebody else"
+            );
+            Err(Failure::refused(message).hint(SIGN_OTHERWISE))
+        }
+        IsForeign::Yes => Ok(()),
+        IsForeign::No if repository.can_push == Some(false) => {
+            let message = format!("the token may not push to the fork `{id}`");
+            let hint = "use a token of the account that the fork belongs to";
+            Err(Failure::refused(message).hint(hint))
+        }
+        IsForeign::No => guard::check(run, &repository, branch).await,
+    }
+}
+
+/// GitHub signs what it makes over its API, and maintainers may do no more in a fork than push. A branch of the repository
+/// itself is no way around that: a stranger's commits would be on it, and its workflows would run them with its secrets.
+const SIGN_OTHERWISE: &str = "set `commits.signing` to `ssh` with a key in `PATCHWRIGHT_SIGNING_KEY`, or ask for the \
+                              change in an issue";

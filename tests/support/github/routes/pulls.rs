@@ -135,6 +135,10 @@ fn not_permitted(repository: &super::Repository, request: &Request) -> Option<An
     if !repository.has_pulls {
         return Some(Answer::problem(404, "Not Found"));
     }
+    if repository.pulls_by_collaborators_only && !repository.writable(&request.token) {
+        let message = "Pull request creation is limited to collaborators.";
+        return Some(Answer::problem(403, message));
+    }
     let may = request.login != "github-actions[bot]" || repository.actions_may_open_pulls;
     let message = "GitHub Actions is not permitted to create or approve pull requests.";
     (!may).then(|| Answer::problem(403, message))
