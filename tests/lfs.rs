@@ -141,6 +141,27 @@ fn a_file_that_is_moved_keeps_its_pointer() {
     }
 }
 
+/// A pointer where nobody expects one would be the file for every reader. With the content in the sandbox it is that which
+/// is published, as git-lfs does it.
+#[test]
+fn a_file_that_is_moved_to_where_lfs_keeps_none_is_its_content_or_is_refused() {
+    let moved = || work("mv data/a.bin a.bin");
+    let world = world(moved(), Trouble::None);
+    world.issue().expect(0);
+    let head = &world.github.pulls()[0].head_sha;
+    let path = world.github.repository_path();
+    let size = git(&path, &["cat-file", "-s", &format!("{head}:a.bin")]);
+    assert_eq!(size.trim(), CONTENT.len().to_string());
+    let world = self::world(moved(), Trouble::None).set("PATCHWRIGHT_LFS", "false");
+    let output = world.issue();
+    let pull = &world.github.pulls()[0];
+    assert!(pull.body.contains("a pointer of git LFS under a name"), "{}", output.text());
+    let path = world.github.repository_path();
+    let args = ["diff", "--no-renames", "--name-only", "main", &pull.head_sha];
+    // Its content is where it was.
+    assert_eq!(git(&path, &args), "calc.sh\n");
+}
+
 /// The repository's own word about servers is not obeyed.
 #[test]
 fn a_server_that_the_repository_names_is_not_asked() {

@@ -3,6 +3,7 @@
 use patchwright_types::campaign::{ErrorClass, JobKind, Target, TargetState};
 
 use super::{BRANCH, Bench, campaign, world};
+use crate::support::git_http::git;
 use crate::support::github::{Fault, Kind};
 
 /// State, class, number of pull requests, whether the branch is ours, and the reason.
@@ -93,6 +94,45 @@ async fn our_branch_on_an_older_base_is_replaced() {
     let target = bench.publish(&target).await;
     assert_eq!(said(&bench, &target).await, "open, our commit, pulls [\"#1\"]");
 }
+
+/// A rule takes nothing but what is added: so the new change is added, and the base where it has moved.
+#[tokio::test]
+async fn our_branch_that_may_not_be_rewritten_is_added_to() {
+    let bench = Bench::new(world()).await;
+    let first = bench.ready(&campaign(""), "the\n").await;
+    bench.publish(&first).await;
+    bench.github.git().hook("acme/app", "pre-receive", NO_REWRITING);
+    let path = bench.github.repository_path();
+    let parents = |commit: &str| {
+        let listed = git(&path, &["rev-list", "--parents", "-n", "1", commit]);
+        listed.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (content, moves, more) in
+        [("then\n", false, "verify: [make]\n"), ("they\n", true, "verify: [make, test]\n")]
+    {
+        let before = bench.tip(BRANCH).unwrap();
+        if moves {
+            bench.github.push("main", &[("other.txt", "new\n")]);
+        }
+        let target = bench.ready(&campaign(more), content).await;
+        let target = bench.publish(&target).await;
+        assert_eq!(target.state, TargetState::Open, "{:?}", target.reason);
+        let tip = bench.tip(BRANCH).unwrap();
+        assert_eq!(git(&path, &["show", &format!("{tip}:README.md")]), content);
+        let main = git(&path, &["rev-parse", "main"]).trim().to_owned();
+        let wanted = if moves { vec![before, main] } else { vec![before] };
+        assert_eq!(parents(&tip), wanted);
+        assert_eq!(git(&path, &["diff", "--name-only", &format!("main...{tip}")]), "README.md\n");
+    }
+    assert_eq!(bench.github.pulls().len(), 1);
+}
+
+const NO_REWRITING: &str = "#!/bin/sh\nwhile read old new ref; do\n\
+    case \"$old\" in 0000000*) continue;; esac\n\
+    git merge-base --is-ancestor \"$old\" \"$new\" && continue\n\
+    echo \"error: GH013: Repository rule violations found for $ref.\" >&2\n\
+    echo '- Cannot force-push to this branch' >&2\n\
+    exit 1\ndone\n";
 
 #[tokio::test]
 async fn a_branch_with_a_persons_commit_anywhere_is_never_touched() {

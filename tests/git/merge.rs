@@ -3,7 +3,8 @@
 use super::*;
 use patchwright_git::commit::{between, merge, replay};
 use patchwright_git::merge::{
-    BaseComparison, Conflict, ConflictKind, Labels, MergeResult, compare_with_base, with_markers,
+    BaseComparison, Conflict, ConflictKind, Labels, MergeResult, common_tree, compare_with_base,
+    with_markers,
 };
 use patchwright_git::push::NewCommits;
 use patchwright_git::tree;
@@ -103,6 +104,13 @@ fn lines(first: &str, last: &str) -> String {
     format!("{first}\n{middle}{last}\n")
 }
 
+/// A file of which the attributes want the lines of both sides.
+fn united(path: &str, content: &str) -> Vec<Entry> {
+    let attributes = file(".gitattributes", format!("{path} merge=union\n"));
+    let name = if path == "*" { "more" } else { path };
+    vec![attributes, file(name, content)]
+}
+
 fn moved_cases() -> Vec<Moved<'static>> {
     let old = || vec![file("old", lines("a", "z")), file("other", "x\n")];
     let gone = || vec![deleted("old")];
@@ -155,6 +163,41 @@ fn moved_cases() -> Vec<Moved<'static>> {
             &[("old", ConflictKind::Unmerged, None)],
         ),
         (
+            "that takes the lines of both",
+            united("NEWS", "a\nz\n"),
+            vec![file("NEWS", "a\nbase\nz\n")],
+            vec![file("NEWS", "a\nchange\nz\n")],
+            &[],
+        ),
+        (
+            "that takes the lines of both, added by both",
+            vec![file(".gitattributes", "NEWS merge=union\n")],
+            vec![file("NEWS", "a\nbase\nz\n")],
+            vec![file("NEWS", "a\nchange\nz\n")],
+            &[],
+        ),
+        (
+            "that takes the lines of both, moved here",
+            united("old", &lines("a", "z")),
+            with("new", "A", "z"),
+            with("old", "b", "z"),
+            &[("new", ConflictKind::Marked, WAS)],
+        ),
+        (
+            "that takes the lines of both at the new place",
+            united("*", &lines("a", "z")).into_iter().chain(old()).collect(),
+            with("new", "A", "z"),
+            with("old", "b", "z"),
+            &[],
+        ),
+        (
+            "that takes the lines of both and is deleted",
+            united("NEWS", "a\nz\n"),
+            vec![file("NEWS", "a\nbase\nz\n")],
+            vec![deleted("NEWS")],
+            &[("NEWS", ConflictKind::DeletedByChange, None)],
+        ),
+        (
             "of nothing",
             vec![file("old", ""), file("other", "x\n")],
             vec![deleted("old"), file("new", "")],
@@ -193,6 +236,41 @@ async fn what_was_moved_is_merged_or_in_conflict_as_in_git() {
         let compared = compare_with_base(&repo, old, base, change).unwrap();
         assert_eq!(compared == BaseComparison::Conflicts, !found.is_empty(), "{name}");
         git(repo.path(), &["fsck", "--strict"]);
+    }
+}
+
+/// Each side has taken in a commit of the other: the real git merges what they have in common before it merges them.
+#[tokio::test(flavor = "multi_thread")]
+async fn sides_that_have_merged_each_other_are_merged_as_git_does_it() {
+    let text = |first: &str, last: &str| file("text", lines(first, last));
+    for (first, last) in [("a", "z"), ("main", "topic")] {
+        let (world, _, [_, base, change]) =
+            sides(&[text("a", "z")], &[text("A", "z")], &[text("a", "Z")]).await;
+        let path = world.server.path(REPOSITORY);
+        let both = git(&path, &["merge-tree", "--write-tree", "main", "topic"]);
+        let merge = |one: Oid, other: Oid| {
+            let (one, other) = (one.to_string(), other.to_string());
+            let args = ["commit-tree", both.trim(), "-p", &one, "-p", &other, "-m", "Merge"];
+            git(&path, &args).trim().to_owned()
+        };
+        for (branch, commit) in [("main", merge(base, change)), ("topic", merge(change, base))] {
+            git(&path, &["update-ref", &format!("refs/heads/{branch}"), &commit]);
+        }
+        // One side takes back what the other had before, which one of the two merge bases alone has as it is.
+        world.server.commit(REPOSITORY, "main", "More", &[text(first, "Z")]);
+        world.server.commit(REPOSITORY, "topic", "More", &[text("A", last)]);
+        let repo = world.fetch(world.remote(), &["main", "topic"], 0).await.unwrap();
+        let tip = |branch| world.server.tip(REPOSITORY, branch).unwrap().parse::<Oid>().unwrap();
+        let (base, change) = (tip("main"), tip("topic"));
+        let old = common_tree(&repo, base, change).unwrap().unwrap();
+        assert_eq!(old.to_string(), both.trim());
+        let [now, new] = [base, change].map(|commit| tree_of(&repo, commit).unwrap());
+        let MergeResult::Clean(tree) = with_markers(&repo, old, now, new, LABELS).unwrap() else {
+            panic!("{first} and {last} are in conflict")
+        };
+        let judge = git(&path, &["merge-tree", "--write-tree", "main", "topic"]);
+        assert_eq!(format!("{tree}\n"), judge);
+        assert_eq!(shown(&repo, tree, "text"), lines(first, last));
     }
 }
 

@@ -112,6 +112,22 @@ fn a_push_that_arrives_after_its_process_was_killed_is_taken_over() {
     assert_eq!(world.github.pulls()[0].head_sha, git.tip("acme/app", BRANCH).unwrap());
 }
 
+/// A proxy before the server takes no more.
+#[test]
+fn a_push_that_is_too_large_is_told_as_that_and_made_once() {
+    let world = world();
+    let git = world.github.git();
+    git.fault(Step::Push, Fault::Status(413));
+    let output = world.issue().expect(60);
+    for part in ["cannot push to `", "(status 413)", "`client_max_body_size`"] {
+        assert!(output.stderr.contains(part), "{part}: {}", output.text());
+    }
+    let pushes = git.requests();
+    let pushes =
+        pushes.iter().filter(|it| it.method == "POST" && it.target.contains("receive-pack"));
+    assert_eq!((pushes.count(), world.github.pulls().len()), (1, 0));
+}
+
 #[test]
 fn a_commit_of_a_person_that_arrives_during_the_push_is_left_alone() {
     let world = world();

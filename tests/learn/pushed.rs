@@ -5,7 +5,9 @@ use patchwright_forge::Role;
 
 use super::{BRANCH, FILE, LESSON, WISH, learn, lesson, lessons, project, run, with_proposal};
 use crate::commits::key;
+use crate::resume::wait_for;
 use crate::support::git_repo::git;
+use crate::support::github::{Fault, Kind};
 use crate::support::world::{TestWorld, fix, github};
 
 const US: &str = "patchwright-bot";
@@ -101,4 +103,27 @@ fn a_replay_says_that_there_is_nothing_to_replay() {
     let replayed = world.run(&["replay", &run.display().to_string()]).expect(2);
     assert!(replayed.stderr.contains("a run of `learn` calls no tools"), "{}", replayed.text());
     assert!(replayed.stderr.contains("hint: "), "{}", replayed.text());
+}
+
+#[test]
+fn lessons_bring_no_commit_back_in_that_was_taken_back_meanwhile() {
+    let (world, pull) = with_proposal(project(), Vec::new());
+    let path = world.github.repository_path();
+    let before = git(&path, &["rev-parse", "main"]);
+    world.github.push("main", &[("other.txt", "new\n")]);
+    said(&world, pull);
+    let asked = world.model.requests().len();
+    let slow = Kind::Delay(std::time::Duration::from_secs(4));
+    world.github.fault(Fault::once("GET", "/compare/", slow));
+    let child = world.spawn(&["learn", "acme/app"]);
+    wait_for(|| world.model.requests().len() > asked);
+    git(&path, &["update-ref", "refs/heads/main", before.trim()]);
+    let output = world.wait(child);
+    assert_eq!(output.code, 30, "{}", output.text());
+    assert!(output.stderr.contains("`main` does not have the commit"), "{}", output.text());
+    assert!(world.github.pulls().iter().all(|pull| pull.head != BRANCH));
+    // The same command begins anew.
+    world.model.add([lessons(&[lesson(LESSON, &["c1".to_owned()], WISH)])]);
+    let output = learn(&world, &[]);
+    assert!(!output.stderr.contains("does not have the commit"), "{}", output.text());
 }

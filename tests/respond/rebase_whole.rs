@@ -267,3 +267,20 @@ fn a_pull_request_that_goes_elsewhere_by_now_is_not_put_onto_its_old_base() {
     not_pushed(&world, &head, &output, "the pull request goes to `dev` by now, not to `main`");
     assert_ne!(tip(&world, "main"), tip(&world, &format!("{BRANCH}~1")));
 }
+
+#[test]
+fn a_commit_that_was_taken_back_meanwhile_does_not_come_back_in() {
+    let world = opened();
+    let head = world.github.head_of(PULL);
+    let before = tip(&world, "main");
+    let taken_back = world.github.push("main", &[("calc.sh", MOVED)]);
+    let asked = world.model.requests().len();
+    world.model.add([vec![shell("sleep 3")], resolves(BOTH, "Keep the remark\n\nBoth.")].concat());
+    let comment = world.github.post_comment(PULL, "rita", "@patchwright rebase");
+    let child = world.spawn(&["respond", &conversation(&world, PULL, comment)]);
+    wait_for(|| world.model.requests().len() > asked);
+    git(&world.github.repository_path(), &["update-ref", "refs/heads/main", &before]);
+    let output = world.wait(child);
+    let why = format!("`main` does not have the commit `{}` any more", &taken_back[..7]);
+    not_pushed(&world, &head, &output, &why);
+}

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use url::Url;
 
-use super::{Credential, ForgeError, Requirement, StateProblem};
+use super::{Credential, ForgeError, Requirement, StateProblem, WayThere};
 use patchwright_base::error::Service;
 use patchwright_git::clone::{self, Repo};
 use patchwright_git::push::NewCommits;
@@ -142,6 +142,7 @@ pub(super) fn forge_error(remote: &str, verb: &str, err: GitError) -> ForgeError
                 }
             }
         }
+        GitError::TooLarge { .. } => too_large(&action),
         GitError::Moved { .. } => ForgeError::Moved { message: err.to_string() },
         GitError::Limited { limit, .. } => ForgeError::RateLimited {
             until: match limit {
@@ -160,11 +161,20 @@ pub(super) fn forge_error(remote: &str, verb: &str, err: GitError) -> ForgeError
             service: Service::Git,
             host: host(remote),
             message: one_line(&message),
+            way: WayThere::Open,
         },
         GitError::Machine(message) => ForgeError::Machine { message },
         GitError::Unacceptable(message) => ForgeError::Git { message },
         GitError::Other(err) => ForgeError::Git { message: err.message().to_owned() },
     }
+}
+
+/// 413: not GitHub itself, but a proxy before it or a server of one's own, which says no more than that.
+pub(super) fn too_large(action: &str) -> ForgeError {
+    ForgeError::state(format!(
+        "cannot {action}: what is sent is larger than the server, or a proxy before it, takes (status 413); have that \
+         limit raised (nginx calls it `client_max_body_size`), or make the change smaller"
+    ))
 }
 
 /// The server's words, which may have several lines.

@@ -42,7 +42,18 @@ struct Said {
     is_lfs: Option<bool>,
     text: Option<Text>,
     has_eol: Option<bool>,
-    is_merged: Option<bool>,
+    merge: Option<Merge>,
+}
+
+/// How two versions of a file are merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Merge {
+    /// Line by line; what both have changed is a conflict.
+    Lines,
+    /// Line by line; of what both have changed the lines of both are taken, as `merge=union` wants it.
+    Union,
+    /// Not at all: one or the other is taken (`-merge`, which `binary` says as well).
+    Whole,
 }
 
 /// The attribute `text`.
@@ -62,7 +73,7 @@ impl Said {
             is_lfs: later.is_lfs.or(self.is_lfs),
             text: later.text.or(self.text),
             has_eol: later.has_eol.or(self.has_eol),
-            is_merged: later.is_merged.or(self.is_merged),
+            merge: later.merge.or(self.merge),
         }
     }
 }
@@ -86,9 +97,9 @@ impl<'a> Attributes<'a> {
         Ok(self.of(path)?.is_lfs == Some(true))
     }
 
-    /// Whether two versions of the path may be merged line by line; not with `-merge`, which `binary` says as well.
-    pub(super) fn is_merged(&mut self, path: &str) -> Result<bool, GitError> {
-        Ok(self.of(path)?.is_merged != Some(false))
+    /// How two versions of the path are merged.
+    pub(super) fn merge(&mut self, path: &str) -> Result<Merge, GitError> {
+        Ok(self.of(path)?.merge.unwrap_or(Merge::Lines))
     }
 
     /// The content as git stores it at this path: with LF where it has CRLF and is text.
@@ -198,22 +209,23 @@ impl<'a> Attributes<'a> {
             let lfs = |is_lfs| Said { is_lfs: Some(is_lfs), ..Said::default() };
             let text = |text| Said { text: Some(text), ..Said::default() };
             let eol = |has_eol| Said { has_eol: Some(has_eol), ..Said::default() };
-            let merge = |is_merged| Said { is_merged: Some(is_merged), ..Said::default() };
+            let merge = |merge| Said { merge: Some(merge), ..Said::default() };
             said.then(match attribute {
                 "filter=lfs" => lfs(true),
                 "-filter" | "!filter" => lfs(false),
                 "text" => text(Text::Set),
                 "-text" => text(Text::Unset),
-                "binary" => text(Text::Unset).then(merge(false)),
-                "-merge" | "merge=binary" => merge(false),
-                "merge" | "!merge" => merge(true),
+                "binary" => text(Text::Unset).then(merge(Merge::Whole)),
+                "-merge" | "merge=binary" => merge(Merge::Whole),
+                "merge=union" => merge(Merge::Union),
+                "merge" | "!merge" => merge(Merge::Lines),
                 "text=auto" => text(Text::Auto),
                 "!text" => text(Text::Unspecified),
                 "eol=lf" | "eol=crlf" => eol(true),
                 "-eol" | "!eol" => eol(false),
                 other if other.starts_with("filter=") => lfs(false),
                 // A driver that git does not know merges as text.
-                other if other.starts_with("merge=") => merge(true),
+                other if other.starts_with("merge=") => merge(Merge::Lines),
                 other => self.macros.get(other).copied().unwrap_or_default(),
             })
         })

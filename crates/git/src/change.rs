@@ -30,6 +30,10 @@ const MAX_ROUNDS: usize = 8;
 const MOVED: &str =
     "its content was moved to where it cannot be part of a change, so the file stays";
 
+/// Why a pointer is nowhere but where LFS keeps files.
+const POINTER_ALONE: &str = "a pointer of git LFS under a name that LFS does not keep; give the name to LFS in \
+                             `.gitattributes`, or have the contents in the sandbox (`checkout.lfs`)";
+
 /// Turns what the sandbox gave back into a tree on `base`.
 pub fn build(repo: &Repo, base: Oid, collected: &CollectedTree) -> Result<Change, GitError> {
     build_without(repo, base, collected, BTreeMap::new())
@@ -310,6 +314,9 @@ impl Draft<'_> {
         };
         let [before, after] = &mut self.attributes;
         if !before.is_lfs(&file.path)? && !after.is_lfs(&file.path)? {
+            if self.was_kept_by_lfs(content)? {
+                return Ok(Err(POINTER_ALONE.to_owned()));
+            }
             let stored = self.as_git_stores(&file.path, content)?;
             return Ok(Ok(Edit::Put(mode, self.store(&stored)?)));
         }
@@ -317,6 +324,23 @@ impl Draft<'_> {
             Some(pointer) => Ok(Edit::Put(mode, self.store(&pointer)?)),
             None => Err("git LFS keeps this file, and LFS objects cannot be uploaded".to_owned()),
         })
+    }
+
+    /// It is a pointer that stands for a content of the base: at a place that LFS does not keep, readers would get the
+    /// pointer for a file.
+    fn was_kept_by_lfs(&mut self, content: &[u8]) -> Result<bool, GitError> {
+        if Pointer::parse(content).is_none() {
+            return Ok(false);
+        }
+        let blob = git2::Oid::hash_object(git2::ObjectType::Blob, content)?;
+        let paths = lfs::paths_of(self.base, blob)?;
+        let [before, _] = &mut self.attributes;
+        for path in paths {
+            if before.is_lfs(&path)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The content with LF for CRLF, where git would store it so. Files of the base that have CRLF keep it, also where

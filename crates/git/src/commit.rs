@@ -119,6 +119,27 @@ pub fn replay(
     Ok(Oid(git.commit(None, &commit.author(), &committer, &message, &tree, &[&parent])?))
 }
 
+/// Writes a commit again, with its tree, author and message, on top of `tip`, so that nothing is lost of a branch that may
+/// not be rewritten. What the commit stands on is a parent as well, where the branch has not got it. `None` where the
+/// branch has all of it already.
+///
+/// # Errors
+/// When one of the two cannot be read, or the commit cannot be written.
+pub fn on_top(repo: &Repo, commit: Oid, tip: Oid) -> Result<Option<Oid>, GitError> {
+    let git = repo.git()?;
+    let (commit, tip) = (git.find_commit(commit.0)?, git.find_commit(tip.0)?);
+    let base = commit.parent(0)?;
+    let has_base = tip.id() == base.id() || git.graph_descendant_of(tip.id(), base.id())?;
+    if has_base && tip.tree_id() == commit.tree_id() {
+        return Ok(None);
+    }
+    let parents = if has_base { vec![&tip] } else { vec![&tip, &base] };
+    let message = String::from_utf8_lossy(commit.message_bytes());
+    let (author, committer) = (commit.author(), commit.committer());
+    let made = git.commit(None, &author, &committer, &message, &commit.tree()?, &parents)?;
+    Ok(Some(Oid(made)))
+}
+
 /// The message with this trailer in the place of the one of the same name.
 fn with_trailer(message: &str, trailer: &str) -> String {
     let name = trailer.split_once(':').map_or(trailer, |(name, _)| name);

@@ -226,6 +226,7 @@ impl Session {
             }
             // GitHub also answers 404 for a private repository without access.
             StatusCode::NOT_FOUND | StatusCode::GONE => GitError::NotFound(url),
+            StatusCode::PAYLOAD_TOO_LARGE => GitError::TooLarge { url },
             _ if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT => {
                 GitError::Transport(format!("`{url}` answered with status {}", status.as_u16()))
             }

@@ -98,6 +98,22 @@ pub(super) fn blobs_of(git: &Repository, tree: &Tree<'_>) -> Result<HashSet<git2
     Ok(blobs)
 }
 
+/// Where a tree has this blob as a file.
+pub(super) fn paths_of(tree: &Tree<'_>, blob: git2::Oid) -> Result<Vec<String>, GitError> {
+    let (mut paths, mut names) = (Vec::new(), 0);
+    let walked = tree.walk(git2::TreeWalkMode::PreOrder, |folder, entry| {
+        names += 1;
+        if entry.id() == blob
+            && let Ok(name) = entry.name()
+        {
+            paths.push(format!("{folder}{name}"));
+        }
+        if names < MAX_NAMES { git2::TreeWalkResult::Ok } else { git2::TreeWalkResult::Abort }
+    });
+    walked.or_else(|error| if names >= MAX_NAMES { Ok(()) } else { Err(error) })?;
+    Ok(paths)
+}
+
 /// The pointers of a commit, at most `most`, and whether there are more.
 ///
 /// # Errors

@@ -138,6 +138,9 @@ pub enum GitError {
     /// Asked too often. Nothing happened.
     #[error("`{url}` was asked too often, and refuses for now")]
     Limited { url: String, limit: Limit },
+    /// What was sent is more than the server, or a proxy before it, takes.
+    #[error("`{url}` takes nothing as large as what was sent (status 413)")]
+    TooLarge { url: String },
     /// The branch is not where it was expected to be.
     #[error("`{reference}` points to {actual} instead of {expected}")]
     Moved { reference: String, expected: String, actual: String },

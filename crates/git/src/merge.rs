@@ -4,9 +4,11 @@
 //! that one side has moved and the other has touched are followed ([`super::merge_moves`]).
 
 use git2::{
-    Index, IndexConflict, IndexEntry, MergeFileInput, MergeFileOptions, MergeOptions, Repository,
+    FileFavor, Index, IndexConflict, IndexEntry, MergeFileInput, MergeFileOptions, MergeOptions,
+    Repository,
 };
 
+use super::attributes::{Attributes, Merge};
 use super::merge_moves::{Sides, follow};
 use super::repo::Repo;
 use super::{GitError, Oid, diff};
@@ -25,6 +27,48 @@ pub fn onto(repo: &Repo, old: Oid, now: Oid, change: Oid) -> Result<Option<Oid>,
         return Ok(None);
     }
     Ok(Some(Oid(merged.write_tree_to(&git)?)))
+}
+
+/// Merges of several merge bases, one within the other, that are followed.
+const MOST_CRISS_CROSSES: usize = 20;
+
+/// The tree that two commits come from. Where each side has taken in the other once (a criss-cross), they have several
+/// merge bases, and it is those merged, as git does it: with one of them alone, what the other has would count as a
+/// change of both sides. `None` where no common commit is known.
+///
+/// # Errors
+/// When a commit or a tree cannot be read or written.
+pub fn common_tree(repo: &Repo, one: Oid, other: Oid) -> Result<Option<Oid>, GitError> {
+    common_tree_within(repo, one, other, MOST_CRISS_CROSSES)
+}
+
+fn common_tree_within(
+    repo: &Repo,
+    one: Oid,
+    other: Oid,
+    left: usize,
+) -> Result<Option<Oid>, GitError> {
+    let bases = match repo.git()?.merge_bases(one.0, other.0) {
+        Ok(bases) => bases,
+        Err(err) if err.code() == git2::ErrorCode::NotFound => return Ok(None),
+        Err(err) => return Err(err.into()),
+    };
+    let mut bases = bases.iter().map(|base| Oid(*base));
+    let Some(first) = bases.next() else { return Ok(None) };
+    let mut tree = diff::tree_of(repo, first)?;
+    for next in bases {
+        let below = match left {
+            0 => None,
+            left => common_tree_within(repo, first, next, left - 1)?,
+        };
+        // What they have nothing in common with is no help.
+        let Some(below) = below else { continue };
+        let labels = Labels { base: "", change: "" };
+        tree = match with_markers(repo, below, tree, diff::tree_of(repo, next)?, labels)? {
+            MergeResult::Clean(tree) | MergeResult::Conflicts { tree, .. } => tree,
+        };
+    }
+    Ok(Some(tree))
 }
 
 /// How a commit stands to the branch that it is for, as that is now.
@@ -78,7 +122,31 @@ fn merge(
     options.find_renames(false);
     let mut index = git.merge_trees(&sides.old, &sides.base, &sides.change, Some(&options))?;
     let moved = follow(git, &sides, &mut index, labels)?;
+    unite(git, &sides, &mut index)?;
     Ok((index, moved))
+}
+
+/// Settles the conflicts of files of which the attributes want the lines of both sides (`merge=union`).
+fn unite(git: &Repository, sides: &Sides<'_>, index: &mut Index) -> Result<(), GitError> {
+    if !index.has_conflicts() {
+        return Ok(());
+    }
+    let mut attributes = Attributes::new(git, &sides.base);
+    let conflicts: Vec<IndexConflict> = index.conflicts()?.collect::<Result<_, _>>()?;
+    for conflict in &conflicts {
+        let (Some(base), Some(change)) = (&conflict.our, &conflict.their) else { continue };
+        let Ok(path) = std::str::from_utf8(&base.path) else { continue };
+        if attributes.merge(path)? != Merge::Union {
+            continue;
+        }
+        let how = (Labels { base: "", change: "" }, Merge::Union);
+        let merged = merged_text(git, [base, change], conflict.ancestor.as_ref(), how)?;
+        if let Some((merged, true)) = merged {
+            clear(index, &base.path)?;
+            index.add(&IndexEntry { flags: 0, flags_extended: 0, ..merged })?;
+        }
+    }
+    Ok(())
 }
 
 /// What a file in conflict looks like in the merged tree.
@@ -194,7 +262,8 @@ fn settled(
         (None, Some(change)) => return Ok((Some(copy(change)), ConflictKind::DeletedOnBase)),
         (None, None) => return Ok((None, ConflictKind::DeletedOnBase)),
     };
-    let merged = merged_text(git, [base, change], conflict.ancestor.as_ref(), labels)?;
+    let how = (labels, Merge::Lines);
+    let merged = merged_text(git, [base, change], conflict.ancestor.as_ref(), how)?;
     Ok(match merged {
         Some((merged, _)) => (Some(merged), ConflictKind::Marked),
         None => (Some(copy(base)), ConflictKind::Unmerged),
@@ -207,7 +276,7 @@ pub(super) fn merged_text(
     git: &Repository,
     [base, change]: [&IndexEntry; 2],
     old: Option<&IndexEntry>,
-    labels: Labels<'_>,
+    (labels, how): (Labels<'_>, Merge),
 ) -> Result<Option<(IndexEntry, bool)>, GitError> {
     let texts = [Some(base), Some(change), old].into_iter().flatten().map(|side| text(git, side));
     let texts: Option<Vec<Vec<u8>>> = texts.collect::<Result<_, _>>()?;
@@ -220,6 +289,9 @@ pub(super) fn merged_text(
     };
     let mut options = MergeFileOptions::new();
     options.our_label(labels.base).their_label(labels.change);
+    if how == Merge::Union {
+        options.favor(FileFavor::Union);
+    }
     let merged = git2::merge_file(&input(2), &input(0), &input(1), Some(&mut options))?;
     let id = git.blob(merged.content())?;
     // Whichever side has changed the mode.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use git2::{Index, IndexEntry, Repository, Tree};
 
 use super::GitError;
-use super::attributes::Attributes;
+use super::attributes::{Attributes, Merge};
 use super::diffstat::MAX_FILES;
 use super::hunks::{FilePair, FileSide};
 use super::merge::{Conflict, ConflictKind, Labels, clear, is_folder, merged_text};
@@ -171,7 +171,8 @@ impl Follow<'_, '_> {
     /// Two versions of a file in its old place: the attributes may say that there is only one or the other.
     fn whole(&mut self, old: &FileSide, [base, change]: [&FileSide; 2]) -> Result<(), GitError> {
         let path = text(&base.path);
-        if old.id == base.id || old.id == change.id || self.attributes.is_merged(&path)? {
+        let is_whole = self.attributes.merge(&path)? == Merge::Whole;
+        if old.id == base.id || old.id == change.id || !is_whole {
             return Ok(());
         }
         clear(self.index, &base.path)?;
@@ -194,11 +195,13 @@ impl Follow<'_, '_> {
         if !is_both && (!is_free || is_folder(self.index, to)) {
             return Ok(());
         }
-        if (is_both && base.id == change.id) || !self.attributes.is_merged(&text(to))? {
+        let how = self.attributes.merge(&text(to))?;
+        if (is_both && base.id == change.id) || how == Merge::Whole {
             return Ok(());
         }
         let sides = [base, change, old].map(|side| entry(side, to));
-        let merged = merged_text(self.git, [&sides[0], &sides[1]], Some(&sides[2]), self.labels)?;
+        let (both, old_entry) = ([&sides[0], &sides[1]], Some(&sides[2]));
+        let merged = merged_text(self.git, both, old_entry, (self.labels, how))?;
         let Some((merged, is_whole)) = merged else { return Ok(()) };
         for path in [to, &old.path] {
             clear(self.index, path)?;

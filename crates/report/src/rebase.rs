@@ -225,6 +225,16 @@ pub fn goes_elsewhere(base_branch: &str, now: &str) -> String {
     )
 }
 
+/// What it was put onto was taken back meanwhile: the branch would bring it in again.
+pub fn base_taken_back(base_branch: &str, base: &str) -> String {
+    format!(
+        "{} does not have the commit {} any more, which it was put onto: ask again to have it put onto what is \
+         there now",
+        code(base_branch),
+        code(base.get(..7).unwrap_or(base))
+    )
+}
+
 /// Somebody else's pull request.
 pub fn not_our_pull_request(mention: &str) -> String {
     format!(

@@ -59,6 +59,24 @@ pub(crate) async fn look(
     Ok(())
 }
 
+/// A commit that somebody has taken back from the base branch would come back in with a branch that stands on it. Where
+/// the forge does not say, nothing speaks against it.
+///
+/// # Errors
+/// When the base branch lacks, by now, the commit that was worked on.
+pub(super) async fn must_have_base(
+    run: &Run<'_>,
+    repository: &Repository,
+    workspace: &Workspace,
+) -> Result<()> {
+    let (forge, branch) = (run.world.forge()?, &workspace.base_branch);
+    let base = workspace.base.to_string();
+    match resumption::contains(forge.as_ref(), &repository.id, branch, &base).await {
+        Ok(false) => Err(replaced(run, workspace, branch)),
+        Ok(true) | Err(_) => Ok(()),
+    }
+}
+
 /// The failure, or what explains it: that the branch is another repository's by now.
 async fn because(run: &Run<'_>, origin: Origin<'_>, failure: Failure) -> Failure {
     let Ok(forge) = run.world.forge() else { return failure };

@@ -292,7 +292,8 @@ enum Rewriting {
     Refused,
 }
 
-fn is_no_rewrite(err: &ForgeError) -> bool {
+/// A rule refused the push because the branch may only be added to.
+pub fn is_no_rewrite(err: &ForgeError) -> bool {
     matches!(err, ForgeError::Invalid { message, .. } if message.to_lowercase().contains("cannot force-push"))
 }
 

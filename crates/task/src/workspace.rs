@@ -494,6 +494,7 @@ pub fn failure(error: GitError, message: &str) -> Failure {
         GitError::Authentication { .. }
         | GitError::Forbidden { .. }
         | GitError::Rejected { .. }
+        | GitError::TooLarge { .. }
         | GitError::Moved { .. }
         | GitError::Limited { .. }
         | GitError::NotFound(_)

@@ -29,8 +29,9 @@ use patchwright_forge::github::GitHubForge;
 use patchwright_forge::{
     Forge, ForgeError, Operation, PullRequest, PullRequestDraft, StateProblem,
 };
-use patchwright_git::Oid;
+use patchwright_git::{Oid, blocking, commit};
 use patchwright_task::decorate::beside_edits;
+use patchwright_task::publish::is_no_rewrite;
 use patchwright_task::signing::{Doubt, Signer};
 use patchwright_types::campaign::{
     CampaignState, Changeset, ErrorClass, JobEnd, JobKind, Millis, NewJob, Target, TargetEnd,
@@ -239,11 +240,35 @@ impl<'a> Publisher<'a> {
         if expected.is_some() {
             self.leave_to_people(place).await?;
         }
+        let pushed = self.push_commit(place, place.vetted.commit, expected).await;
+        match (pushed, expected) {
+            (Err(err), Some(tip)) if is_no_rewrite(&err) => self.push_on_top(place, tip).await,
+            (pushed, _) => pushed,
+        }
+    }
+
+    /// Where a rule keeps branches from being rewritten, ours is added to.
+    async fn push_on_top(&self, place: &RepositorySnapshot, tip: Oid) -> Result<Oid, ForgeError> {
+        let (repo, commit) = (place.repo.clone(), place.vetted.commit);
+        let made = blocking(move || commit::on_top(&repo, commit, tip)).await;
+        let made = made.map_err(|err| ForgeError::Git { message: err.to_string() })?;
+        match made {
+            Some(commit) => self.push_commit(place, commit, Some(tip)).await,
+            None => Ok(tip),
+        }
+    }
+
+    async fn push_commit(
+        &self,
+        place: &RepositorySnapshot,
+        commit: Oid,
+        expected: Option<Oid>,
+    ) -> Result<Oid, ForgeError> {
         let branch = self.campaign.branch();
         // Targets of other databases have the same numbers.
         let work = format!("{}-{}", branch.replace('/', "-"), self.target.id);
         let signer = self.signer(place, &work);
-        let (from, commit) = (place.repo.path(), place.vetted.commit);
+        let from = place.repo.path();
         let commits = signer.signed(&place.repository, &place.repo, commit.into()).await?;
         let tip = commits.tip;
         self.forge.push(&place.repository, from, commits, &branch, expected).await.map(|_| tip)

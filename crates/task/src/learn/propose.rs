@@ -10,7 +10,7 @@ use crate::run::Run;
 use crate::settle::BlobsOf;
 use crate::signing;
 use crate::workspace::{RUN_TRAILER, Workspace};
-use crate::{admit, authorship, branch_name, failures, pull_request, title};
+use crate::{admit, authorship, base_moved, branch_name, failures, pull_request, title};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{ForgeError, Operation, PullRequest, PullRequestDraft, Repository};
 use patchwright_git::{Oid, commit, tree};
@@ -227,6 +227,11 @@ pub(super) async fn publish(
 ) -> Result<Published> {
     let ProposalState { branch, head, tip, .. } = standing;
     admit::must_be_same(run.world.forge()?.as_ref(), repository).await?;
+    if let Err(replaced) = base_moved::must_have_base(run, repository, workspace).await {
+        // Resumed, it would be put onto the same commit again.
+        run.folder.finish();
+        return Err(replaced);
+    }
     let commit = signing::sign(run, head, (&workspace.repo, commit)).await?;
     let push = Push { workspace, commit, to: head, branch, tip: *tip };
     publish::push(run, push).await?.map_err(|err| {

@@ -17,6 +17,7 @@ use crate::authorship;
 use crate::decorate;
 use crate::pipeline::FinishedJob;
 use crate::publish;
+use crate::resumption;
 use crate::run::{DEPTH, Run};
 use crate::signing;
 use crate::workspace::{self, Checkout, RUN_TRAILER, Workspace};
@@ -164,10 +165,16 @@ pub(super) async fn replace(
     if let Some(base) = target.moved_to(pull) {
         return Ok(PushResult::Patch { why: said::goes_elsewhere(&pull.base_branch, base) });
     }
+    let (forge, base) = (run.world.forge()?, workspace.base.to_string());
+    // A commit that somebody has taken back would come back in with the branch.
+    let id = &admitted.repository.id;
+    let has_base = resumption::contains(forge.as_ref(), id, &pull.base_branch, &base).await;
+    if !has_base.map_err(|failure| failure.hint(run.files_hint()))? {
+        return Ok(PushResult::Patch { why: said::base_taken_back(&pull.base_branch, &base) });
+    }
     if let Some(ended) = stop_merging(run, admitted, pull, against).await? {
         return Ok(ended);
     }
-    let forge = run.world.forge()?;
     if pull.is_fork {
         // The commits that they were put on have to be there, too.
         let (upstream, branch) = (&admitted.repository, &pull.base_branch);

@@ -109,7 +109,11 @@ impl RebaseSpec {
                 Attempt::Fits(RebasedCommits { commits, method: Method::Replayed })
             });
         }
-        let (old, head) = (self.tree_of(self.old)?, self.tree_of(self.head)?);
+        let old = match merge::common_tree(&self.repo, self.base, self.head)? {
+            Some(old) => old,
+            None => self.tree_of(self.old)?,
+        };
+        let head = self.tree_of(self.head)?;
         let change = self.change_label();
         match merge::with_markers(&self.repo, old, now, head, self.labels(&change))? {
             MergeResult::Clean(tree) if tree == now => Ok(Attempt::Contained),
