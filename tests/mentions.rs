@@ -297,13 +297,25 @@ fn what_stands_around_quotations_and_code_counts() {
 }
 
 #[test]
-fn thanks_copies_and_dismissals_ask_nothing() {
+fn a_dismissal_is_a_command_where_it_is_one_for_the_finding() {
+    for body in [
+        "@patchwright ignore",
+        "@patchwright dismiss this",
+        "/patchwright ignore",
+        "That is on purpose.\n\n@patchwright please ignore this",
+    ] {
+        check([(body, Some(Command::Ignore))]);
+        assert!(dismisses(body, "patchwright"), "{body:?}");
+    }
+}
+
+#[test]
+fn thanks_and_copies_ask_nothing() {
     check([
         ("Thanks @patchwright!", None),
         ("@patchwright thank you, great work", None),
         ("cc @patchwright", None),
-        ("@patchwright ignore", None),
-        ("@patchwright dismiss this", None),
+        ("I would not @patchwright ignore that", None),
         ("no mention at all", None),
         ("", None),
     ]);

@@ -103,7 +103,7 @@ fn a_new_pull_request_is_reviewed_at_the_head_of_the_event() {
                 ),
             },
         )
-        Run(Review(ReviewRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: None, head: Some("1111111111111111111111111111111111111111"), full: false }))
+        Run(Review(ReviewRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: None, head: Some("1111111111111111111111111111111111111111"), full: false, only_judges: false }))
     "#]],
     );
 }
@@ -165,7 +165,7 @@ fn a_push_to_a_forks_draft_goes_to_the_repositorys_rules() {
                 ),
             },
         )
-        Run(Review(ReviewRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: None, head: Some("3333333333333333333333333333333333333333"), full: false }))
+        Run(Review(ReviewRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: None, head: Some("3333333333333333333333333333333333333333"), full: false, only_judges: false }))
     "#]],
     );
 }
@@ -425,7 +425,7 @@ fn a_dispatch_may_name_a_pull_request_and_a_command() {
                 },
             },
         )
-        Run(Review(ReviewRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: None, snapshot: None }), head: None, full: true }))
+        Run(Review(ReviewRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: None, snapshot: None }), head: None, full: true, only_judges: false }))
     "##]],
     );
     let with = |command: &str| {
@@ -458,7 +458,7 @@ fn a_dispatch_may_name_a_pull_request_and_a_command() {
             ),
         )"#]]
     .assert_eq(&format!("{:#?}", with("fix the typo")));
-    expect![[r#"Run(Review(ReviewRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: None, snapshot: None }), head: None, full: false }))"#]].assert_eq(&format!("{:?}", with("")));
+    expect![[r#"Run(Review(ReviewRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: None, snapshot: None }), head: None, full: false, only_judges: false }))"#]].assert_eq(&format!("{:?}", with("")));
     expect![[r#"Ignored("the command asks nothing of `@patchwright`")"#]]
         .assert_eq(&format!("{:?}", with("thanks")));
 }

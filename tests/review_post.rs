@@ -7,11 +7,13 @@ mod carried;
 mod endings;
 mod handed;
 mod hidden_text;
+mod ignored;
 mod memory;
 mod running;
 mod standing;
 mod suggested;
 mod unfinished;
+mod unheard;
 mod volume;
 
 use patchwright_forge::Role;
@@ -496,6 +498,26 @@ fn a_request_for_changes_is_taken_back_when_what_it_asked_for_is_fixed() {
     world.github.push_to_pull(3, &[("calc.py", &fixed)]);
     assert_eq!(run(), "DISMISSED");
     assert_eq!(ours(&world).len(), 1);
+}
+
+/// GitHub lets everybody with write access dismiss a request for changes, the author of the pull request too.
+#[test]
+fn a_dismissed_request_for_changes_settles_no_finding() {
+    let config = "review:\n  event: request-changes\n  fail-on: 1\n";
+    let world = TestWorld::new(github(), [reviewer([adds(3, 1)]), reviewer([])].concat());
+    let file = world.path("config.yml");
+    fs_err::write(&file, config).unwrap();
+    let run = |args: &[&str]| {
+        let all = ["review", "acme/app#3", "--config", &file.display().to_string()];
+        world.run(&[&all, args].concat()).expect(0)
+    };
+    run(&[]);
+    let request = ours(&world).remove(0);
+    assert_eq!(request.state, "CHANGES_REQUESTED");
+    world.github.dismiss(3, request.id);
+    run(&["--full"]);
+    assert_eq!(verdicts(&world).pop().as_deref(), Some("failure"));
+    assert_eq!(table(&world), ["still there: Adds 3"]);
 }
 
 #[test]

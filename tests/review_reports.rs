@@ -419,6 +419,7 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
         rest: None,
         last_review: Some(17),
         kept_request: None,
+        forgotten: Vec::new(),
     };
     let link = |fingerprint: &str| {
         fingerprint
@@ -579,6 +580,7 @@ fn a_memory_keeps_for_each_finding_its_commit_and_where_its_code_is_looked_for()
         }),
         last_review: Some(7),
         kept_request: Some(3),
+        forgotten: vec!["00000000000000ff".to_owned(), "fedcba9876543210".to_owned()],
     };
     assert_eq!(state::read(&state::line(&memory)), Ok(Some(memory)));
 }
@@ -602,6 +604,15 @@ fn a_memory_that_is_too_large_forgets_what_is_fixed_first() {
     let kept = state::read(&line).unwrap().unwrap();
     assert!(kept.findings.len() > 60, "{}", kept.findings.len());
     assert!(kept.findings.iter().all(|known| known.fate == FindingState::Still));
+    let open = memory.findings.iter().filter(|known| known.fate == FindingState::Still).count();
+    assert_eq!(
+        kept.findings.len() + kept.forgotten.len(),
+        open,
+        "no open one is gone without a trace"
+    );
+    assert_eq!(state::fitting(&kept), kept);
+    let next = Memory { forgotten: kept.forgotten.clone(), ..memory };
+    assert_eq!(state::fitting(&next).forgotten.len(), kept.forgotten.len(), "each is counted once");
 }
 
 /// What acts on people, issues, browsers and bots.
@@ -762,6 +773,7 @@ fn every_text_fits_and_no_finding_is_lost_silently() {
         fail_on_checks: true,
         handed_over: false,
         withheld: &[],
+        forgotten: 0,
         page: None,
         annotated: &[],
     });
@@ -803,6 +815,7 @@ fn the_check_succeeds_only_when_all_was_read_and_nothing_fails() {
                 fail_on_checks,
                 handed_over,
                 withheld: &[],
+                forgotten: 0,
                 page: None,
                 annotated: &[],
             };
@@ -826,6 +839,33 @@ fn the_check_succeeds_only_when_all_was_read_and_nothing_fails() {
     ] {
         assert_eq!(verdict(reviewed, fate, fail_on, handed_over), expected, "{fate:?} {fail_on:?}");
     }
+}
+
+#[test]
+fn a_check_of_several_lines_is_shown_with_its_line_ends() {
+    let run = |code| CheckRun { exit_code: Some(code), ..CheckRun::not_run("make", "") };
+    let mut reviewed = reviewed(Vec::new());
+    reviewed.evidence.rows = vec![EvidenceRow {
+        command: "cd app\nmake \\\n  test".to_owned(),
+        base: Some(run(0)),
+        head: Some(run(2)),
+        found: None,
+        tests: None,
+    }];
+    let draft = check::check(&Check {
+        reviewed: &reviewed,
+        known: &[],
+        fail_on: None,
+        neutral_on: None,
+        fail_on_checks: true,
+        handed_over: false,
+        withheld: &[],
+        forgotten: 0,
+        page: None,
+        annotated: &[],
+    });
+    let shown = "`cd app ⏎ make test` passes on the base and fails here.";
+    assert!(draft.summary.contains(shown), "{}", draft.summary);
 }
 
 #[test]
@@ -869,6 +909,7 @@ fn the_check_is_not_green_over_what_matters() {
             fail_on_checks,
             handed_over: false,
             withheld: &[],
+            forgotten: 0,
             page: None,
             annotated: &[],
         });
@@ -899,6 +940,7 @@ fn the_check_has_annotations_on_the_new_side() {
         fail_on_checks: true,
         handed_over: false,
         withheld: &[],
+        forgotten: 0,
         page: Some(page),
         annotated: &[&right, &left],
     });

@@ -119,7 +119,8 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     }
     let Reference { repository, number, .. } = args.pull_request.0;
     let (head, full) = (args.review.head, args.review.full);
-    let request = ReviewRequest { repository, number, trigger: None, head, full };
+    let (trigger, only_judges) = (None, false);
+    let request = ReviewRequest { repository, number, trigger, head, full, only_judges };
     let report = Box::pin(start(config, &args.common, request, env, ui)).await?;
     Ok(report.reviewed.conclusion)
 }

@@ -386,6 +386,28 @@ fn memory_is_bounded_and_the_oldest_fixed_go_first() {
         (1, 300, 50)
     );
     assert_eq!(settled.findings[301].title, "Finding 300", "the newest fixed ones stay");
+    assert_eq!(settled.forgotten, [] as [String; 0], "what is fixed can be forgotten");
+    // Of what is open and has no room the fingerprint stays, until it is found again or a person dismisses it.
+    let findings: Vec<KnownFinding> = (0..600).map(|at| known(at, FindingState::Still)).collect();
+    let memory = Memory { findings: findings.clone(), ..Memory::default() };
+    let settled = settle(&memory, &FindingThreads::default(), Vec::new(), HEAD, &|_| false);
+    assert_eq!((settled.findings.len(), settled.forgotten.len()), (500, 100));
+    let memory =
+        Memory { findings: settled.findings, forgotten: settled.forgotten, ..Memory::default() };
+    let rejected = FindingThread {
+        fingerprint: memory.forgotten[0].clone(),
+        verdict: ThreadVerdict::Rejected,
+        outdated: false,
+    };
+    let seen = FindingThreads { threads: vec![rejected] };
+    let settled = settle(&memory, &seen, Vec::new(), HEAD, &|_| false);
+    assert_eq!(settled.forgotten, memory.forgotten[1..]);
+    let mut again = found(&[ONE]);
+    let memory = Memory { forgotten: vec![again[0].fingerprint.clone()], ..Memory::default() };
+    again.truncate(1);
+    let settled = settle(&memory, &FindingThreads::default(), again, HEAD, &|_| true);
+    assert_eq!((settled.to_post.len(), settled.forgotten.len()), (0, 0));
+    assert_eq!(settled.findings[0].fate, FindingState::Still);
     let long = format!("{} {}", "x".repeat(1000), "y".repeat(1 << 20));
     let settled = settle(
         &Memory::default(),

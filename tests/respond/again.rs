@@ -1,13 +1,14 @@
 //! The same command once more, from another person, on another machine, or when things have changed since.
 
 use patchwright_forge::Role;
+use serde_json::json;
 
 use super::{PULL, answers, conversation, say_on_pull, with_pull};
 use crate::action_pulls::told;
 use crate::resume::{meanwhile, signalled, wait_for};
 use crate::support::git_http::git;
 use crate::support::github::{Fault, Kind};
-use crate::support::model::{custom, say, stall, unauthorized};
+use crate::support::model::{ModelServer, call, custom, say, stall, unauthorized};
 use crate::support::world::{Output, PATCH, TestWorld, fix};
 
 /// `rita` has asked for something on the pull request; the comment's address.
@@ -280,4 +281,21 @@ fn a_signal_ends_a_run_whose_answer_is_not_taken() {
     world.github.world().faults.clear();
     world.run(&["respond", &url]).expect(0);
     assert_eq!((answers(&world, PULL).len(), world.model.requests().len()), (1, 1));
+}
+
+/// GitHub tells two machines of one comment, and neither sees the other begin.
+#[test]
+fn one_command_on_two_machines_is_pushed_once_and_answered_once() {
+    let slow = || vec![call("shell_command", json!({"command": "sleep 5"}))];
+    let model = ModelServer::conversations(move |_| [slow(), fix()].concat());
+    let world = TestWorld::asking(with_pull(), model);
+    let head = world.github.head_of(PULL);
+    let url = asked(&world, "@patchwright fix the sign");
+    let first = meanwhile(&world, &["respond", &url], || {
+        elsewhere(&world, &url);
+    });
+    assert_eq!(first.code, 0, "{}", first.text());
+    assert_eq!(answers(&world, PULL).len(), 1);
+    let path = world.github.repository_path();
+    assert_eq!(git(&path, &["rev-list", "--count", &format!("{head}..topic")]).trim(), "1");
 }

@@ -111,6 +111,7 @@ fn help_lists_the_commands_without_a_model() {
             - `@patchwright rebase`: puts a pull request that I opened on top of its base branch, conflicts included
             - `@patchwright plan …`: posts a plan with a hash
             - `@patchwright approve HASH`: carries out exactly that plan
+            - `@patchwright ignore`: as an answer to a finding: it is dismissed, and the check says so at once
             - `@patchwright stop`: does nothing more here until somebody asks again
             - `@patchwright help`: this list
 

@@ -37,7 +37,7 @@ fn a_closed_merged_locked_or_draft_pull_request_is_left_alone() {
         &expect![[r#"
         error: pull request acme/app#8 is merged
 
-        hint: only open pull requests are reviewed"#]],
+        hint: it cannot be reviewed any more; ask about it in a comment, or open another pull request for what is to be changed"#]],
     );
     ends(
         pull().locked(),

@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use patchwright_guest::edit_format::fence::without_thoughts;
 use patchwright_provider::{ToolDeclaration, ToolForm};
 
-/// Most calls of one text.
-const MAX_CALLS: usize = 64;
+/// Most calls of one text. More than are run: who writes too many is told so, call by call, as with calls proper.
+const MAX_CALLS: usize = 4 * patchwright_tools::dispatch::MAX_CALLS;
 /// Places of a marker that are looked at, each of which costs time in proportion to the text.
 const MAX_PLACES: usize = 256;
 

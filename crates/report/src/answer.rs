@@ -305,23 +305,6 @@ pub fn reviewed(review: &RequestedReview<'_>) -> String {
     out
 }
 
-/// A review that was asked for and has nothing to look at. `next` is what to do about it, in plain words;
-/// `mention`: a full one would have something to look at.
-pub fn not_reviewed(why: &str, next: Option<&str>, mention: Option<&str>) -> String {
-    let mut out = format!(
-        "**Nothing to review**\n\n{}\n",
-        text::fence(&text::head(why, 4000), "").trim_end()
-    );
-    if let Some(next) = next {
-        let _ = write!(out, "\n{}.\n", capital(&markdown::line(next, 1000)));
-    }
-    if let Some(mention) = mention {
-        let command = command(mention, "review full");
-        let _ = write!(out, "\n{command} reviews everything, whatever was reviewed before.\n");
-    }
-    out
-}
-
 /// The commands.
 pub fn help(mention: &str) -> String {
     let row = |words: &str, what: &str| format!("- {}: {what}\n", command(mention, words));
@@ -337,6 +320,7 @@ pub fn help(mention: &str) -> String {
         ),
         ("plan …", "posts a plan with a hash"),
         ("approve HASH", "carries out exactly that plan"),
+        ("ignore", "as an answer to a finding: it is dismissed, and the check says so at once"),
         ("stop", "does nothing more here until somebody asks again"),
         ("help", "this list"),
     ] {
@@ -483,7 +467,7 @@ pub(super) fn short(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
 }
 
-fn capital(text: &str) -> String {
+pub(crate) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     let first: String = chars.next().map(|c| c.to_uppercase().collect()).unwrap_or_default();
     format!("{first}{}", chars.as_str())

@@ -14,6 +14,7 @@ use super::anchor::{Anchor, Anchored};
 use super::distinct::distinct;
 use super::finding::Priority;
 use super::fingerprint;
+use super::most_known::{MAX_KNOWN, bounded};
 use super::occurrences::CodeOccurrences;
 use super::suggested::{KnownSuggestion, SuggestionCounts};
 use super::threads::FindingThreads;
@@ -21,8 +22,6 @@ use super::title::{is_similar, words};
 use super::unread::UnreadFiles;
 use patchwright_forge::Side;
 
-/// Findings that are remembered; of more the oldest fixed ones are forgotten first.
-const MAX_KNOWN: usize = 500;
 /// Characters of a title that are remembered.
 const MAX_TITLE: usize = 160;
 /// The share of the smaller code's lines that must be in the other one.
@@ -121,6 +120,10 @@ pub struct Memory {
     /// A request for changes of ours about findings that nobody knows any more: only a person takes it back.
     #[serde(default)]
     pub kept_request: Option<u64>,
+    /// Fingerprints of open findings of which nothing else is known any more, because there were too many. They count as
+    /// open until they are found again.
+    #[serde(default)]
+    pub forgotten: Vec<String>,
 }
 
 impl Memory {
@@ -155,6 +158,8 @@ pub struct SettledFindings {
     pub findings: Vec<KnownFinding>,
     /// In the order in which they were found; of those with the same fingerprint the most important.
     pub to_post: Vec<Anchored>,
+    /// See [`Memory::forgotten`].
+    pub forgotten: Vec<String>,
 }
 
 /// Compares. What this review did not look at stays as it was. A fixed finding that is found again is
@@ -168,6 +173,7 @@ pub fn settle(
     let found = distinct(found, &memory.findings);
     let mut settling = Comparison {
         earlier: TrackedFindings::new(memory, now),
+        forgotten: &memory.forgotten,
         seen,
         found: Vec::new(),
         post: Vec::new(),
@@ -195,6 +201,7 @@ pub fn judged(memory: &Memory, seen: &FindingThreads) -> Vec<KnownFinding> {
 /// The state of a comparison.
 struct Comparison<'a> {
     earlier: TrackedFindings,
+    forgotten: &'a [String],
     seen: &'a FindingThreads,
     /// What nobody knew of before.
     found: Vec<KnownFinding>,
@@ -249,7 +256,9 @@ impl Comparison<'_> {
     /// One that was not.
     fn first(&mut self, one: Anchored) {
         let print = one.fingerprint.as_str();
-        let fate = match (self.seen.is_dismissed(print, 0), self.seen.is_posted(print)) {
+        let is_posted =
+            self.seen.is_posted(print) || self.forgotten.iter().any(|other| other == print);
+        let fate = match (self.seen.is_dismissed(print, 0), is_posted) {
             (true, _) => FindingState::Dismissed,
             (false, true) => FindingState::Still,
             (false, false) => FindingState::New,
@@ -261,7 +270,7 @@ impl Comparison<'_> {
     }
 
     fn finish(self) -> SettledFindings {
-        let Comparison { earlier, seen, found: mut findings, post, now } = self;
+        let Comparison { earlier, forgotten, seen, found: mut findings, post, now } = self;
         let TrackedFindings { mut known, found, .. } = earlier;
         for (at, one) in known.iter_mut().enumerate() {
             if found.contains(&at) || one.fate == FindingState::Fixed {
@@ -323,7 +332,9 @@ impl Comparison<'_> {
             .unwrap_or(findings.len());
         findings.splice(at..at, fixed_now);
         findings.sort_by_key(|one| order(one.fate));
-        SettledFindings { findings: bounded(findings), to_post: post }
+        let forgotten = forgotten.iter().filter(|print| !seen.is_dismissed(print, 0));
+        let (findings, forgotten) = bounded(findings, forgotten.cloned());
+        SettledFindings { findings, to_post: post, forgotten }
     }
 }
 
@@ -371,25 +382,6 @@ fn order(fate: FindingState) -> u8 {
         FindingState::Fixed => 2,
         FindingState::Dismissed => 3,
     }
-}
-
-/// The oldest fixed ones go first, then the least important of what is open, and what was dismissed
-/// last: a new finding never pushes out a graver one.
-fn bounded(mut findings: Vec<KnownFinding>) -> Vec<KnownFinding> {
-    while findings.len() > MAX_KNOWN {
-        let last_of = |fate: FindingState| findings.iter().rposition(|one| one.fate == fate);
-        let open = findings.iter().enumerate().filter(|(_, one)| {
-            matches!(one.fate, FindingState::New | FindingState::Still)
-                && one.priority > Priority::P0
-        });
-        let least = open.max_by_key(|(_, one)| (one.priority, one.fate == FindingState::New));
-        let victim = last_of(FindingState::Fixed)
-            .or(least.map(|(at, _)| at))
-            .or_else(|| last_of(FindingState::Dismissed))
-            .unwrap_or(findings.len() - 1);
-        findings.remove(victim);
-    }
-    findings
 }
 
 /// The findings that are remembered, and which of them were found again.

@@ -8,6 +8,7 @@ pub mod finding;
 pub mod fingerprint;
 pub mod incremental;
 mod lines;
+pub mod most_known;
 mod occurrences;
 mod part;
 mod path;

@@ -167,7 +167,8 @@ async fn pull_request_at(
     };
     // Whoever asks for a check again wants another answer than the one that is there.
     let full = matches!(source, HeadOf::CheckOf { .. });
-    Ok(Ok(ReviewRequest { number: pull.number, repository, trigger, head: Some(head_sha), full }))
+    let (number, head, only_judges) = (pull.number, Some(head_sha), false);
+    Ok(Ok(ReviewRequest { repository, number, trigger, head, full, only_judges }))
 }
 
 /// Why an event is our own doing, when it is. A workflow's token starts no workflows, but what an App

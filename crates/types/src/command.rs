@@ -38,6 +38,8 @@ pub enum Command {
     },
     /// Read the failing checks of our own pull request and repair them.
     FixCi,
+    /// Count at once what people have dismissed of a review's findings.
+    Ignore,
     /// Do nothing more here until asked again.
     Stop,
     Help,

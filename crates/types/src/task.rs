@@ -50,6 +50,9 @@ pub struct ReviewRequest {
     /// Everything again, whatever was reviewed before.
     #[serde(default)]
     pub full: bool,
+    /// Nothing is read and no model is asked: what people have decided about the findings is counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_judges: bool,
 }
 
 /// Do what a comment asks for, or answer it.

@@ -245,7 +245,8 @@ impl TargetAttempt<'_> {
         let number = self.target.number.and_then(|number| u64::try_from(number).ok());
         let number = number.ok_or_else(|| Failure::internal("a review without a number"))?;
         let (repository, head) = (self.repository()?, Some(self.target.base_sha.clone()));
-        Ok(ReviewRequest { repository, number, trigger: None, head, full: false })
+        let (full, only_judges) = (false, false);
+        Ok(ReviewRequest { repository, number, trigger: None, head, full, only_judges })
     }
 
     /// One review of the target's pull request.

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    counts, details, is_anything, is_left_out, is_whole, not_read, open, plural, read, shortfall,
-    skipped, sticky,
+    beyond, counts, details, is_anything, is_left_out, is_whole, not_read, open, plural, read,
+    shortfall, skipped, state, sticky,
 };
 use crate::sections;
 use patchwright_base::text;
@@ -44,6 +44,8 @@ pub struct Check<'a> {
     pub handed_over: bool,
     /// Findings that contain one of our own secrets: they are counted, and nothing else is published.
     pub withheld: &'a [Priority],
+    /// Findings that were open at the last look, and of which nothing but that is remembered.
+    pub forgotten: usize,
     /// The page that has the findings. Without one, the check does.
     pub page: Option<&'a str>,
     /// Findings that an annotation shows, because no comment on their lines does.
@@ -86,6 +88,8 @@ impl Check<'_> {
         } else if self.handed_over
             || !self.withheld.is_empty()
             || !is_whole(self.reviewed)
+            || self.reviewed.dropped > 0
+            || self.forgotten > 0
             || (!is_anything(self.reviewed) && !self.is_left_out())
         {
             CheckConclusion::ActionRequired
@@ -125,6 +129,9 @@ pub fn check(check: &Check<'_>) -> CheckDraft {
         }
         _ if check.is_left_out() && found == 0 => NOTHING_TO_REVIEW.to_owned(),
         _ if !is_anything(reviewed) && found == 0 => NOTHING_WAS_READ.to_owned(),
+        (0, 0) if check.forgotten > 0 => {
+            format!("{} beyond what is remembered", plural(check.forgotten, "open finding"))
+        }
         (0, 0) if is_whole(reviewed) => "No findings".to_owned(),
         (0, 0) => "No findings in what was read".to_owned(),
         (0, found) => plural(found, "finding"),
@@ -277,11 +284,26 @@ fn summary(check: &Check<'_>) -> String {
             counts(check.withheld.iter().copied())
         );
     }
+    if reviewed.dropped > 0 {
+        let _ = writeln!(
+            out,
+            "Not shown: {} {}.\n",
+            plural(reviewed.dropped, "finding"),
+            beyond().trim_end_matches(',')
+        );
+    }
+    if check.forgotten > 0 {
+        let _ = writeln!(out, "{}\n", state::forgotten_sentence(check.forgotten));
+    }
     if let (Some(_), Some(files)) = (page, without_text(&reviewed.coverage)) {
         let _ = writeln!(out, "{files}\n");
     }
     for row in check.broken_checks() {
-        let _ = writeln!(out, "{} passes on the base and fails here.\n", text::code(&row.command));
+        let _ = writeln!(
+            out,
+            "{} passes on the base and fails here.\n",
+            text::code(&text::one_line(&row.command))
+        );
     }
     let open = counts(open(check.known).map(|known| known.priority));
     if !open.is_empty() {

@@ -11,6 +11,7 @@ pub mod inline;
 pub mod limit;
 pub mod state;
 pub mod sticky;
+pub mod unreviewed;
 
 use std::fmt::Write as _;
 

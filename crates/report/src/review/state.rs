@@ -10,6 +10,7 @@ use patchwright_base::text;
 use patchwright_forge::marker;
 use patchwright_review::finding::Priority;
 use patchwright_review::incremental::{CodeLocation, FindingState, KnownFinding, Memory};
+use patchwright_review::most_known::{MOST_FORGOTTEN, and_forgotten, is_open};
 use patchwright_review::suggested::{KnownSuggestion, LinesDigest};
 use patchwright_review::unread::{FileMarks, UnreadFiles, UnreadPaths};
 
@@ -63,6 +64,9 @@ struct Stored {
     /// The request for changes that is not taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     k: Option<u64>,
+    /// Open findings of which there is only the fingerprint, 8 bytes each, in base64.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    q: String,
 }
 
 /// Fingerprint, path, title, priority, fate, which commit, sketch.
@@ -88,27 +92,49 @@ fn suggestion(row: SuggestionRow) -> KnownSuggestion {
     }
 }
 
-/// The line. What does not fit is dropped: fixed findings first, then dismissed ones, then the least
-/// important.
+/// The line. What does not fit is dropped, as [`fitting`] says.
 pub fn line(memory: &Memory) -> String {
-    let mut findings: Vec<&KnownFinding> = memory.findings.iter().collect();
+    encoded(&fitting(memory))
+}
+
+/// The memory as there is room for it. What does not fit is dropped: fixed findings first, then dismissed ones, then the
+/// least important; of what was open the fingerprint stays.
+pub fn fitting(memory: &Memory) -> Memory {
+    let mut findings = memory.findings.clone();
     let worth = |known: &KnownFinding| match known.fate {
         FindingState::New | FindingState::Still => (0, known.priority),
         FindingState::Dismissed => (1, known.priority),
         FindingState::Fixed => (2, known.priority),
     };
     findings.sort_by_key(|known| worth(known));
-    findings.truncate(MAX_FINDINGS);
+    let mut kept = findings.len().min(MAX_FINDINGS);
     loop {
-        let line = encoded(memory, &findings);
-        if line.len() <= MAX_LINE || findings.is_empty() {
-            return line;
+        let (left, gone) = findings.split_at(kept);
+        let gone = gone.iter().filter(|known| is_open(known));
+        let gone = gone.map(|known| known.fingerprint.clone());
+        let forgotten = and_forgotten(left, memory.forgotten.iter().cloned().chain(gone));
+        let fits = Memory { findings: left.to_vec(), forgotten, ..memory.clone() };
+        if kept == 0 || encoded(&fits).len() <= MAX_LINE {
+            return fits;
         }
-        findings.truncate(findings.len() * 3 / 4);
+        kept -= (kept / 25).max(1);
     }
 }
 
-fn encoded(memory: &Memory, findings: &[&KnownFinding]) -> String {
+/// What people are told of findings of which there is only the fingerprint.
+pub fn forgotten_sentence(count: usize) -> String {
+    let findings =
+        if count == 1 { "1 open finding is" } else { &format!("{count} open findings are") };
+    format!(
+        "{findings} beyond what the comment in the conversation can remember ({} KiB), the least important. That they are \
+         open is known, and not where their code stands: they count as open until they are found again, and until then \
+         the check does not pass. A review with `--full` has the last word.",
+        MAX_LINE >> 10
+    )
+}
+
+fn encoded(memory: &Memory) -> String {
+    let findings = &memory.findings;
     let mut commits: Vec<String> = Vec::new();
     let mut rows = Vec::new();
     let places: Vec<_> = findings.iter().map(|known| (known.code, known.nth)).enumerate().collect();
@@ -166,6 +192,7 @@ fn encoded(memory: &Memory, findings: &[&KnownFinding]) -> String {
         }),
         r: memory.last_review,
         k: memory.kept_request,
+        q: forgotten_row(&memory.forgotten),
     };
     let json = serde_json::to_vec(&stored).unwrap_or_default();
     format!("{OPENING}{} -->", STANDARD.encode(json))
@@ -196,6 +223,7 @@ pub fn read(body: &str) -> Result<Option<Memory>, String> {
     if !commits.into_iter().all(|sha| is_commit(sha)) || stored.f.len() > MAX_FINDINGS {
         return Err("it is damaged".to_owned());
     }
+    let forgotten = forgotten(&stored.q).ok_or_else(|| "it is damaged".to_owned())?;
     let commits = stored.s;
     let (codes, places, threads, mut suggestions) = (stored.c, stored.n, stored.t, stored.g);
     let standing = stored.o;
@@ -233,7 +261,23 @@ pub fn read(body: &str) -> Result<Option<Memory>, String> {
         rest,
         last_review: stored.r,
         kept_request: stored.k,
+        forgotten,
     }))
+}
+
+fn forgotten_row(fingerprints: &[String]) -> String {
+    let numbers = fingerprints.iter().filter_map(|print| u64::from_str_radix(print, 16).ok());
+    let bytes: Vec<u8> = numbers.flat_map(u64::to_be_bytes).collect();
+    STANDARD.encode(bytes)
+}
+
+fn forgotten(row: &str) -> Option<Vec<String>> {
+    let bytes = STANDARD.decode(row).ok()?;
+    let (prints, rest) = bytes.as_chunks::<8>();
+    let is_whole = rest.is_empty() && prints.len() <= MOST_FORGOTTEN;
+    is_whole.then(|| {
+        prints.iter().map(|print| format!("{:016x}", u64::from_be_bytes(*print))).collect()
+    })
 }
 
 /// What is stored beside the row at a position; nothing is 0.

@@ -265,6 +265,7 @@ fn pull_request(event: &PullRequestChanged, config: &TriggerConfig) -> Result<Ev
         }),
         head: Some(event.head_sha.clone()),
         full: false,
+        only_judges: false,
     }))
 }
 
@@ -363,7 +364,15 @@ fn dispatch(event: &Dispatch, config: &TriggerConfig) -> Result<EventTask, Strin
     };
     Ok(match command {
         Command::Review { full } if event.is_pull_request => {
-            EventTask::Review(ReviewRequest { repository, number, trigger, head: None, full })
+            let (head, only_judges) = (None, false);
+            EventTask::Review(ReviewRequest {
+                repository,
+                number,
+                trigger,
+                head,
+                full,
+                only_judges,
+            })
         }
         command => {
             EventTask::Respond(CommandRequest { repository, number, place: None, command, trigger })

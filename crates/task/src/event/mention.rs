@@ -15,7 +15,8 @@ const LONGEST_WORDS: usize = 32 << 10;
 const LONGEST_TAG: usize = 500;
 
 /// What `body` asks of the account `mention` (a name, with or without `@`); `None` when it asks nothing:
-/// no mention, a thank-you, or `ignore` and `dismiss`, which reviews read from their threads.
+/// no mention, a thank-you, or an `ignore` in the middle of a line, which [`dismisses`] takes for no word against a
+/// finding.
 pub fn parse(body: &str, mention: &str) -> Option<Command> {
     let name = mention.trim().trim_start_matches('@');
     if name.is_empty() {
@@ -36,14 +37,14 @@ pub fn dismisses(body: &str, mention: &str) -> bool {
     body.split_inclusive('\n').any(|line| {
         let from = at + line.len() - line.trim_start().len();
         at += line.len();
-        let Some(rest) = line.trim_start().strip_prefix('@') else { return false };
+        let Some(rest) = line.trim_start().strip_prefix(['@', '/']) else { return false };
         let is_us = rest.get(..name.len()).is_some_and(|found| found.eq_ignore_ascii_case(name));
         let all_plain = |bytes: &[bool]| bytes.iter().all(|plain| *plain);
         let counts = plain.get(from..from + 1 + name.len()).is_some_and(all_plain);
         let after = rest.get(name.len()..).unwrap_or_default();
         let spoken =
             after.trim_start_matches(|c: char| c.is_whitespace() || PUNCTUATION.contains(&c));
-        let (word, _) = first_word(spoken);
+        let (word, _) = first_word(without_please(spoken));
         is_us && counts && ends(after) && matches!(word.as_str(), "ignore" | "dismiss")
     })
 }
@@ -107,6 +108,11 @@ fn begins_line(before: &str) -> bool {
     whole && line.len() <= 3 && line.trim().is_empty()
 }
 
+/// Whether the mention is the first thing that its line says, as [`dismisses`] wants it.
+fn opens_line(before: &str) -> bool {
+    before.rsplit('\n').next().is_some_and(|line| line.trim().is_empty())
+}
+
 /// Whether the name ends here: `@patchwright-next`, `@patchwright/team`, `@patchwright.dev`,
 /// `@patchwright[bot]` (which is how authors are named) and `@patchwright's` are something else.
 fn ends(after: &str) -> bool {
@@ -165,7 +171,7 @@ fn command(before: &str, after: &str) -> Option<Command> {
         "help" if line.is_empty() => Some(Command::Help),
         "ask" if !rest.is_empty() => Some(Command::Ask { words: bounded(rest) }),
         "ask" => ask(before, ""),
-        "ignore" | "dismiss" => None,
+        "ignore" | "dismiss" => opens_line(before).then_some(Command::Ignore),
         _ => ask(before, after),
     }
 }

@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::CommandReply;
-use super::admit::AdmittedCommand;
+use super::admit::{AdmittedCommand, MAX_COMMENTS};
 use crate::admit::must_be_same;
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
-use patchwright_forge::ForgeError;
+use patchwright_forge::{CommentPlace, ForgeError, marker};
 use patchwright_journal::Entry;
 use patchwright_report::answer as words;
 use patchwright_types::events::{Event, Object};
@@ -45,6 +45,32 @@ pub(super) fn was_begun(run: &Run<'_>, marker: &str) -> bool {
 /// How it is called in the journal.
 const EFFECT: &str = "answer";
 
+/// Another run has answered the same comment while this one worked, on a machine that did not see it. Where that cannot be
+/// told, it has not.
+async fn is_there(run: &Run<'_>, admitted: &AdmittedCommand, marker: &str) -> bool {
+    let (Some(place), Ok(forge)) = (admitted.request.place, run.world.forge()) else {
+        return false;
+    };
+    if was_begun(run, marker) {
+        return false;
+    }
+    let (repository, number) = (&admitted.repository.id, admitted.request.number);
+    let is_answer = |ours: bool, body: &str| {
+        ours && marker::ending(body).iter().any(|line| line.trim() == marker)
+    };
+    match place {
+        CommentPlace::Thread { .. } => {
+            let threads = forge.threads(repository, number).await.unwrap_or_default();
+            let mut said = threads.iter().flat_map(|thread| &thread.comments);
+            said.any(|said| is_answer(said.ours, &said.body))
+        }
+        CommentPlace::Conversation { .. } | CommentPlace::Review { .. } => {
+            let said = forge.comments(repository, number, MAX_COMMENTS).await.unwrap_or_default();
+            said.iter().any(|said| is_answer(said.ours, &said.body))
+        }
+    }
+}
+
 /// Posts once, where it was asked. A conversation that is locked or gone takes no answer; the terminal
 /// has it.
 pub(super) async fn post(
@@ -57,6 +83,12 @@ pub(super) async fn post(
         return Ok(());
     }
     must_be_same(run.world.forge()?.as_ref(), &admitted.repository).await?;
+    if marker == admitted.marker(run) && is_there(run, admitted, marker).await {
+        run.environment
+            .ui
+            .say("another run has answered this meanwhile; no second answer is posted");
+        return Ok(());
+    }
     run.folder.intends(EFFECT, marker, json!({ "place": admitted.request.place }))?;
     let body = run.world.redactor.redact(&format!("{}\n\n{marker}\n", body.trim_end()));
     let forge = run.world.forge()?;

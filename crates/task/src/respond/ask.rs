@@ -14,6 +14,7 @@ use patchwright_config::{Config, Mode};
 use patchwright_journal::Entry;
 use patchwright_prompt as prompt;
 use patchwright_report::answer as words;
+use patchwright_report::review::unreviewed;
 use patchwright_types::command::Command;
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::task::{CommandRequest, ReviewRequest};
@@ -103,17 +104,18 @@ pub(super) async fn review(
         trigger: request.trigger.clone(),
         head: None,
         full,
+        only_judges: false,
     };
     let (config, environment) = (run.config.clone(), run.environment.clone());
     let ended = review::run::review(run.world, config, review, environment).await;
     let ended = match ended {
-        // Its hints are for a command line, but for that about a draft.
+        // Its hints are for a command line, but for those about a draft, and about what is closed or merged.
         Err(failure) if failure.kind == FailureKind::NothingToDo && !failure.is_busy => {
             let may_help = !full && admitted.pull.as_ref().is_some_and(|it| it.open && !it.draft);
             let mention = may_help.then_some(run.config.respond.mention.as_str());
-            let is_draft = admitted.pull.as_ref().is_some_and(|it| it.open && it.draft);
-            let next = failure.public_hints().next().filter(|_| is_draft);
-            let body = words::not_reviewed(&failure.message, next, mention);
+            let is_plain = admitted.pull.as_ref().is_some_and(|it| !it.open || it.draft);
+            let next = failure.public_hints().next().filter(|_| is_plain);
+            let body = unreviewed::not_reviewed(&failure.message, next, mention);
             return Ok(CommandReply::with_body(Conclusion::NothingToDo, body));
         }
         ended => ended?,
@@ -123,7 +125,7 @@ pub(super) async fn review(
     let body = match (reviewed.conclusion, &reviewed.reason) {
         (Conclusion::NothingToDo, Some(why)) => {
             let mention = (!full).then_some(run.config.respond.mention.as_str());
-            words::not_reviewed(why, None, mention)
+            unreviewed::not_reviewed(why, None, mention)
         }
         _ => words::reviewed(&words::RequestedReview {
             head: &reviewed.head,

@@ -12,6 +12,7 @@ mod ask;
 mod ci;
 mod describe;
 mod fix;
+mod ignore;
 mod land;
 mod landed;
 mod own_commits;
@@ -132,6 +133,7 @@ async fn carry_out(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<CommandR
         Command::Help => Ok(answer::help(run)),
         Command::Stop => stop::stop(run, admitted).await,
         Command::Review { full } => ask::review(run, admitted, full).await,
+        Command::Ignore => ignore::ignore(run, admitted).await,
         Command::Ask { words } => ask::ask(run, admitted, &words).await,
         Command::Describe { words } => describe::describe(run, admitted, &words).await,
         Command::Plan { words } => plan::plan(run, admitted, &words).await,

@@ -19,8 +19,9 @@ pub(super) async fn used_up(
 ) -> Result<Option<CommandReply>> {
     let Some(place) = admitted.request.place else { return Ok(None) };
     let most = run.config.respond.max_rounds as usize;
-    // Who says stop is heard.
-    if admitted.request.command == Command::Stop || !run.folder.recorded.is_empty() {
+    // Who says stop is heard, and so is who says no to a finding; neither asks for words.
+    let is_heard = matches!(admitted.request.command, Command::Stop | Command::Ignore);
+    if is_heard || !run.folder.recorded.is_empty() {
         return Ok(None);
     }
     let said = said_in(admitted, place);

@@ -102,7 +102,8 @@ pub(super) async fn before(
             .hint("ask for anything in a comment to lift that"));
     }
     match request.command {
-        Command::Stop | Command::Help => return Ok(None),
+        // A word against a finding is no wish that work goes on.
+        Command::Stop | Command::Help | Command::Ignore => return Ok(None),
         Command::Fix { .. }
         | Command::Ask { .. }
         | Command::Plan { .. }

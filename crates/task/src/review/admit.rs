@@ -48,7 +48,10 @@ pub async fn admit(
     let name = format!("{}#{number}", repository.id);
     if pull.merged {
         return Err(Failure::nothing_to_do(format!("pull request {name} is merged"))
-            .hint("only open pull requests are reviewed"));
+            .hint(
+                "it cannot be reviewed any more; ask about it in a comment, or open another pull request for what \
+                 is to be changed",
+            ));
     }
     if !pull.open {
         return Err(Failure::nothing_to_do(format!("pull request {name} is closed"))

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::unheard::{self, UnheardFinding};
 use crate::run::Run;
 use patchwright_agent::state::State;
 use patchwright_base::error::Result;
@@ -22,6 +23,8 @@ pub(super) struct AnsweredLines {
     newest: usize,
     /// The last reply was words alone, so the model had come to an end, by itself or because it was asked to.
     pub(super) is_concluded: bool,
+    /// Findings that the model reported in more calls than one reply may have.
+    pub(super) unheard: Vec<UnheardFinding>,
 }
 
 impl AnsweredLines {
@@ -50,6 +53,7 @@ impl AnsweredLines {
             read.apply(entry);
         }
         read.is_concluded &= state.pending().is_empty();
+        read.unheard = unheard::reported(lines);
         read
     }
 

@@ -5,6 +5,7 @@ use super::admit::AdmittedReview;
 use super::final_message::{self, ParsedMessage};
 use super::open::ReviewRange;
 use super::scope::Scope;
+use super::unheard::{self, UnheardFinding};
 use crate::agent_phase::AgentResult;
 use crate::decide;
 use crate::run::Run;
@@ -44,6 +45,8 @@ pub struct ReviewFacts<'a> {
     pub worked: &'a AgentResult,
     /// The model ended with words about what it had seen.
     pub is_concluded: bool,
+    /// Reports of findings that were not taken, because they were too many calls of one reply.
+    pub unheard: &'a [UnheardFinding],
     pub evidence: Evidence,
     pub index: &'a Index<'a>,
     /// What earlier reviews found.
@@ -58,6 +61,7 @@ pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
     let rules = &run.config.review;
     let found: Vec<Finding> = worked.stopped.findings.iter().cloned().chain(said).collect();
     let unrepeated = unrepeated(review_context.sent_back(), &found);
+    let unheard = unheard::still(ending.unheard, &found);
     let (withdrawn, found): (Vec<Finding>, Vec<Finding>) =
         found.into_iter().partition(|finding| finding.verdict == Verdict::Withdrawn);
     let (mut findings, mut below) = placed(rules, ending.index, found);
@@ -68,9 +72,10 @@ pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
     sort(&mut findings);
     let dropped = drop_least(&mut findings);
     let coverage = coverage(opened, scope, review_context);
-    // What was found in a message that cannot be read is lost, so its files do not count as read. Nor do
+    // What was found in a message that cannot be read or was not taken is lost, so its files do not count as read. Nor do
     // those of a model that was cut off in the middle of its work.
     let is_partly_done = trouble.is_none()
+        && unheard == 0
         && match worked.stopped.reason {
             StopKind::Finished => true,
             StopKind::Budget(_) => ending.is_concluded,
@@ -80,7 +85,8 @@ pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
         let why = Scope::why_nothing(admitted.pull.number, ending.since.as_deref());
         (Conclusion::NothingToDo, Some(why))
     } else {
-        conclude(worked, &coverage, trouble, &findings)
+        let lost = trouble.map(|trouble| unreadable(&trouble, &findings));
+        conclude(worked, &coverage, lost.or_else(|| unheard::sentence(unheard)))
     };
     let provenance = decide::provenance(run, base, image, worked);
     Reviewed {
@@ -214,25 +220,29 @@ fn coverage(opened: &ReviewRange, scope: &Scope, review_context: &ReviewContext<
     coverage
 }
 
-/// The agent's stop decides first, then whether its words could be read, then whether all was read.
+/// Why some of what the final message found is lost.
+fn unreadable(trouble: &str, findings: &[Anchored]) -> String {
+    let kept = match findings.len() {
+        0 => "the message is kept as the summary".to_owned(),
+        1 => "1 finding could be".to_owned(),
+        several => format!("{several} findings could be"),
+    };
+    format!("findings in the final message cannot be read ({trouble}); {kept}")
+}
+
+/// The agent's stop decides first, then whether findings are `lost`, then whether all was read.
 fn conclude(
     worked: &AgentResult,
     coverage: &Coverage,
-    trouble: Option<String>,
-    findings: &[Anchored],
+    lost: Option<String>,
 ) -> (Conclusion, Option<String>) {
     let stop = &worked.stopped.reason;
     if let Some(conclusion) = decide::of_stop(stop) {
-        return (conclusion, Some(stop.sentence()));
+        let why = stop.sentence();
+        return (conclusion, Some(lost.map_or(why.clone(), |lost| format!("{why}; {lost}"))));
     }
-    if let Some(trouble) = trouble {
-        let kept = match findings.len() {
-            0 => "the message is kept as the summary".to_owned(),
-            1 => "1 finding could be".to_owned(),
-            several => format!("{several} findings could be"),
-        };
-        let why = format!("findings in the final message cannot be read ({trouble}); {kept}");
-        return (Conclusion::Partial, Some(why));
+    if lost.is_some() {
+        return (Conclusion::Partial, lost);
     }
     if coverage.is_complete() {
         return (Conclusion::Done, None);

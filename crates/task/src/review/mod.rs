@@ -25,5 +25,6 @@ pub mod scope;
 pub(crate) mod second_look;
 mod sticky;
 mod threads;
+mod unheard;
 mod verdict;
 mod withhold;

@@ -131,12 +131,16 @@ async fn worth_a_look(
 ) -> Result<()> {
     let (memory, is_full) = (&earlier.memory, admitted.request.full);
     let name = format!("pull request #{}", admitted.pull.number);
+    if admitted.request.only_judges && !is_judged_anew {
+        return Err(nothing_to_judge(admitted, opened, memory));
+    }
     if opened.diff.files.is_empty() {
         return Err(Failure::nothing_to_do(format!(
             "{name} changes nothing: its branch has no difference to its base"
         )));
     }
-    if memory.paused && !is_full {
+    // Who dismisses a finding asks for its check, and for nothing that a stop is about.
+    if memory.paused && !is_full && !admitted.request.only_judges {
         let why = format!("reviews of {name} were stopped in a comment");
         // Whoever looks at this commit shall see that nobody has read it.
         if !run.config.dry_run {
@@ -156,6 +160,20 @@ async fn worth_a_look(
         return Err(Failure::nothing_to_do(why).hint("use `--full` to have it reviewed again"));
     }
     Ok(())
+}
+
+/// Why what people say of the findings changes nothing, when that is all that was asked for.
+fn nothing_to_judge(admitted: &AdmittedReview, opened: &ReviewRange, memory: &Memory) -> Failure {
+    let (name, short) = (format!("pull request #{}", admitted.pull.number), opened.head.short());
+    if memory.has_looked_at(&opened.head.to_string(), &opened.base.to_string()) {
+        let why =
+            format!("no finding of {name} has been dismissed since its last review at {short}");
+        return Failure::nothing_to_do(why).hint(
+            "answer in the thread of the finding, or resolve it; somebody with the triage role or more has to do so",
+        );
+    }
+    Failure::nothing_to_do(format!("{name} has not been reviewed at {short} yet"))
+        .hint("the review of this commit counts what has been dismissed by then")
 }
 
 /// People have dismissed findings of this very commit since its review, or taken a dismissal back.

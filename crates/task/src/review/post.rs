@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::publish::{Origin, Work};
+use super::sticky;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::text;
 use patchwright_forge::{
@@ -137,6 +138,7 @@ fn event(work: &Work<'_>) -> ReviewEvent {
                 && work.withheld.is_empty()
                 && work.reviewed.below == 0
                 && work.reviewed.dropped == 0
+                && sticky::forgotten(work) == 0
                 && work.origin == Origin::Here
                 && work.doubt.is_none()
                 && work.pull.head_sha == work.reviewed.head
@@ -161,7 +163,9 @@ pub(super) async fn take_back(work: &Work<'_>, posted: &PostedReview) -> Result<
         && work.outbox.config.review.event != ReviewEvent::Comment
         && work.origin == Origin::Here
         && work.pull.head_sha == work.reviewed.head
-        && review::is_whole(work.reviewed);
+        && review::is_whole(work.reviewed)
+        && work.reviewed.dropped == 0
+        && sticky::forgotten(work) == 0;
     if !is_settled || posted.may_not.is_some() {
         return Ok(());
     }

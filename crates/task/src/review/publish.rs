@@ -158,6 +158,8 @@ pub(super) struct HeadView<'a> {
     pub(super) head: Head<'a>,
     /// Paths now of files that have been renamed since the last review, by the ones of that time.
     pub(super) renamed: &'a BTreeMap<String, String>,
+    /// Somebody asked that everything be read, whatever is known.
+    pub(super) is_full: bool,
 }
 
 /// Publishes through an outbox. `pull` is the pull request as it is now.
@@ -340,7 +342,13 @@ fn settled(earlier: &EarlierReviews, reviewed: &Reviewed, seen: HeadView<'_>) ->
         suggested: &|known| standing.suggested(known),
         renamed: &renamed,
     };
-    settle(&earlier.memory, &earlier.seen, reviewed.findings.clone(), &now)
+    let mut settled = settle(&earlier.memory, &earlier.seen, reviewed.findings.clone(), &now);
+    if seen.is_full && patchwright_report::review::is_whole(reviewed) {
+        // It has the last word about what nobody could look for.
+        let before = &earlier.memory.forgotten;
+        settled.forgotten.retain(|print| !before.contains(print));
+    }
+    settled
 }
 
 /// What was handed over can add findings. It clears none: whoever wrote it may have left out or made up

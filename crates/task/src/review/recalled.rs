@@ -73,8 +73,8 @@ fn is_missing(written: &Memory, review: Option<u64>, thread: &KnownFinding) -> b
     match (same, written.last_review) {
         // It was fixed, and came back.
         (Some(known), _) => known.fate == FindingState::Fixed && is_newer,
-        // What was written down after its review left it out on purpose.
-        (None, Some(_)) => is_newer,
+        // What was written down after its review left it out on purpose, unless there was no room for it.
+        (None, Some(_)) => is_newer || written.forgotten.contains(&thread.fingerprint),
         // Older versions did not say which reviews they had seen.
         (None, None) => !written
             .findings

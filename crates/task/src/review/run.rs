@@ -161,12 +161,13 @@ async fn work(
         review_context: &review_context,
         worked: &worked,
         is_concluded: answered.is_concluded,
+        unheard: &answered.unheard,
         evidence,
         index: &index,
         earlier: &earlier.memory.findings,
     });
-    let seen =
-        HeadView { head: Head { workspace: &head, diff: &opened.diff }, renamed: &plan.renamed };
+    let head = Head { workspace: &head, diff: &opened.diff };
+    let seen = HeadView { head, renamed: &plan.renamed, is_full: admitted.request.full };
     finish(run, admitted, &ready, seen, reviewed, worked, progress).await
 }
 

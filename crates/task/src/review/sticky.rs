@@ -8,7 +8,7 @@ use super::publish::{Doubt, Origin, Work};
 use patchwright_base::error::Result;
 use patchwright_forge::{Comment, ForgeError};
 use patchwright_report::review::sticky::{self, Sticky};
-use patchwright_report::{self as report, review};
+use patchwright_report::{self as report, review, review::state};
 use patchwright_review::incremental::Memory;
 use patchwright_review::unread::{UnreadFiles, UnreadPaths};
 use patchwright_types::outcome::Conclusion;
@@ -46,13 +46,20 @@ pub(super) async fn write(work: &Work<'_>, posted: &PostedReview) -> Result<Stic
         new.map(|(_, url)| url.clone()).or_else(|| work.earlier.link(fingerprint))
     };
     let latest = work.reviews.iter().rev().find(|review| review.ours);
+    let memory = memory(work, posted);
+    let mut remarks = posted.remarks.clone();
+    if !memory.forgotten.is_empty() {
+        let said = state::forgotten_sentence(memory.forgotten.len());
+        outbox.ui.warn(&said);
+        remarks.push(said);
+    }
     let body = sticky::comment(&Sticky {
         reviewed: work.reviewed,
         known: &work.settled.findings,
         links: &link,
         review_url: posted.url.as_deref().or(latest.map(|review| review.html_url.as_str())),
-        remarks: &posted.remarks,
-        memory: &memory(work, posted),
+        remarks: &remarks,
+        memory: &memory,
         mention: &outbox.config.respond.mention,
     });
     let marker = report::marker(review::PURPOSE, &work.reviewed.run);
@@ -129,9 +136,24 @@ async fn tidy(work: &Work<'_>, kept: u64) -> Result<()> {
     outbox.did("tidy", &doubles)
 }
 
+/// Open findings of which the next review knows only that they are open.
+pub(super) fn forgotten(work: &Work<'_>) -> usize {
+    memory(work, &PostedReview::default()).forgotten.len()
+}
+
+/// What the next review starts from, as far as there is room for it. What has no room is to be found again,
+/// wherever it stands, so the next review reads everything.
+fn memory(work: &Work<'_>, posted: &PostedReview) -> Memory {
+    let memory = state::fitting(&whole_memory(work, posted));
+    if memory.forgotten.is_empty() {
+        return memory;
+    }
+    Memory { head: String::new(), base: String::new(), rest: None, ..memory }
+}
+
 /// What the next review starts from. Only what we read ourselves, and read completely, need not be
 /// read again.
-fn memory(work: &Work<'_>, posted: &PostedReview) -> Memory {
+fn whole_memory(work: &Work<'_>, posted: &PostedReview) -> Memory {
     let earlier = &work.earlier.memory;
     if posted.unsubmitted.is_some() {
         // What could not be posted is new to the run that can.
@@ -140,16 +162,20 @@ fn memory(work: &Work<'_>, posted: &PostedReview) -> Memory {
         findings.retain(|known| !is_new(&known.fingerprint));
         return Memory { findings, paused: false, ..earlier.clone() };
     }
-    let findings = work.settled.findings.clone();
+    let (findings, forgotten) = (work.settled.findings.clone(), work.settled.forgotten.clone());
     let covers = work.reviews.iter().filter(|review| review.ours).map(|review| review.id);
     let last_review = covers.chain(posted.review).max().or(earlier.last_review);
     let reviewed = work.reviewed;
     let kept_request = post::kept_request(work);
     if work.origin == Origin::HandedOver || !has_looked(reviewed) {
-        return Memory { findings, paused: false, last_review, kept_request, ..earlier.clone() };
+        let before = earlier.clone();
+        return Memory { findings, forgotten, paused: false, last_review, kept_request, ..before };
     }
-    // What was withheld, or has failed the check before, is remembered nowhere, so the next review has to find it again.
-    let is_shown = work.withheld.is_empty() && work.doubt != Some(Doubt::FailedBefore);
+    // What was withheld or dropped, or has failed the check before, is remembered nowhere, so the next review has to find
+    // it again.
+    let is_shown = work.withheld.is_empty()
+        && reviewed.dropped == 0
+        && work.doubt != Some(Doubt::FailedBefore);
     let is_read = review::is_whole(reviewed) && review::is_anything(reviewed) && is_shown;
     let (head, base) = if is_read {
         (reviewed.head.clone(), reviewed.base.clone())
@@ -167,6 +193,7 @@ fn memory(work: &Work<'_>, posted: &PostedReview) -> Memory {
         rest: unread(work).filter(|_| is_shown),
         last_review,
         kept_request,
+        forgotten,
     }
 }
 

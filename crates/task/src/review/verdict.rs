@@ -7,6 +7,7 @@ use super::outbox::Outbox;
 use super::post::{self, PostedReview};
 use super::publish::{Doubt, Origin, Work};
 use super::run::ReviewReport;
+use super::sticky;
 use crate::run::Run;
 use patchwright_base::error::{FailureKind, Result};
 use patchwright_forge::{BegunCheck, CheckConclusion, CheckDraft};
@@ -214,6 +215,7 @@ fn data<'a>(work: &'a Work<'a>, page: Option<&'a str>, annotated: &'a [&'a Ancho
         fail_on_checks: review.fail_on_checks,
         handed_over: work.origin == Origin::HandedOver,
         withheld: &work.withheld,
+        forgotten: sticky::forgotten(work),
         page,
         annotated,
     }
