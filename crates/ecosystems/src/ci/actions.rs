@@ -9,7 +9,7 @@ use super::matrix::MatrixEntry;
 use super::steps::{SetupVersion, StepReader};
 use super::{CiPlan, Job, MAX_FILES, MAX_JOBS};
 use crate::files::{self, Files};
-use crate::read::{self, scalar, scalars};
+use crate::read::{self, runner_scalar, scalar, scalars};
 use crate::services;
 
 const FOLDER: &str = ".github/workflows";
@@ -155,7 +155,10 @@ impl Workflow {
         for (name, input) in self.declared().take(MAX_INPUTS) {
             let is_required = input.get("required").and_then(Value::as_bool).unwrap_or_default();
             let default = input.get("default").cloned().or((!is_required).then_some(Value::Null));
-            with.entry(name.to_ascii_lowercase()).or_insert(default);
+            let value = with.entry(name.to_ascii_lowercase()).or_insert(default);
+            if input.get("type").and_then(Value::as_str) == Some("string") {
+                *value = value.take().map(as_text);
+            }
         }
         with
     }
@@ -281,6 +284,14 @@ pub(super) fn given(with: Option<&Value>, known: &ExpressionValues) -> Inputs {
         .take(MAX_INPUTS)
         .map(|(name, it)| (name.to_ascii_lowercase(), value(it)))
         .collect()
+}
+
+/// A value as the text that it is for what takes texts only.
+pub(super) fn as_text(value: Value) -> Value {
+    match runner_scalar(&value) {
+        Some(text) => Value::String(text),
+        None => value,
+    }
 }
 
 /// The jobs before this one, where it downloads what they have uploaded.

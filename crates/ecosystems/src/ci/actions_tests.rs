@@ -44,6 +44,9 @@ runs:
     - if: inputs.extras == 'docs'
       run: make html
       shell: bash
+    - if: inputs.compile == 'true'
+      run: python -m compileall lib
+      shell: bash
     - uses: ./.github/actions/inner
 ";
 
@@ -70,6 +73,7 @@ jobs:
         uses: ./.github/actions/setup
         with:
           python-version: ${{ matrix.python }}
+          compile: true
       - run: pytest -m ${{ steps.setup.outputs.python }} --mode $MODE
 ";
     let plan = read(&[
@@ -79,12 +83,13 @@ jobs:
     ]);
     let found = steps(&plan);
     assert_eq!(found[0], "actions/setup/action.yml:18 $ pip install -e .[test]");
+    assert!(found[2].ends_with("$ python -m compileall lib"), "{found:#?}");
     assert_eq!(
-        found[2],
+        found[3],
         "actions/inner/action.yaml:4 .github/actions/inner$ python -m compileall src"
     );
-    assert_eq!(found[3], "workflows/ci.yml:14 $ pytest -m py-3.13 --mode $MODE");
-    assert_eq!(found.len(), 4, "{found:#?}");
+    assert_eq!(found[4], "workflows/ci.yml:15 $ pytest -m py-3.13 --mode $MODE");
+    assert_eq!(found.len(), 5, "{found:#?}");
     assert_eq!(plan.versions["python"].value, "3.13");
     let test = plan.steps().last().unwrap();
     assert_eq!((test.is_for, test.environment["MODE"].as_str()), (StepPurpose::Test, "quick"));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::actions::{MAX_INPUTS, entries, given};
+use super::actions::{MAX_INPUTS, as_text, entries, given};
 use super::expressions::{ExpressionValues, is_true, resolve, runs};
 use super::{CiPlan, CiStep, Job, MAX_STEPS, StepPurpose, classify, shell};
 use crate::files::{self, Files, line_of};
@@ -183,6 +183,8 @@ impl<'a> StepReader<'a> {
                 known.inputs.entry(name).or_insert(value);
             }
         }
+        // Whatever they look like, they are texts: `inputs.coverage == 'true'`.
+        known.inputs.values_mut().for_each(|value| *value = value.take().map(as_text));
         let mut inner = StepReader {
             environment: self.environment.clone(),
             unknown: self.unknown.clone(),
