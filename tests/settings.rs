@@ -148,14 +148,17 @@ fn every_key_of_a_repositorys_file_is_applied_or_named_and_never_loosens() {
             .iter()
             .map(|wish| value(&operators(&file_with(key, wish)).unwrap(), &setting))
             .collect();
+        let wishes: Vec<file::File> = values
+            .iter()
+            .map(|wish| file::parse(file::REPOSITORY_FILE, &file_with(key, wish)).unwrap())
+            .collect();
         let operators_values = values.iter().map(|value| file_with(key, value));
         for operator in std::iter::once(String::new()).chain(operators_values) {
             let operators_own = operators(&operator).unwrap();
             let before = value(&operators_own, &setting);
-            for (wish, alone) in values.iter().zip(&alone) {
+            for (at, (wish, alone)) in values.iter().zip(&alone).enumerate() {
                 let mut config = operators_own.clone();
-                let wishes = file::parse(file::REPOSITORY_FILE, &file_with(key, wish)).unwrap();
-                merge::tighten(&mut config, wishes);
+                merge::tighten(&mut config, wishes[at].clone());
                 let after = value(&config, &setting);
                 let case = format!("`{key}`: {operator:?} + {wish}: {before} → {after}");
                 assert!(
