@@ -1,3 +1,5 @@
+//! Workflows of GitHub, with the actions and workflows that they use, as jobs and steps.
+
 use std::collections::BTreeMap;
 
 use crate::ci::{CiPlan, StepPurpose, detect};

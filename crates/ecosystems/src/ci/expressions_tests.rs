@@ -1,3 +1,5 @@
+//! Expressions of workflows: what they come to, and whether a condition holds for a pull request.
+
 use proptest::prelude::*;
 use serde_json::json;
 
