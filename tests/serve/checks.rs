@@ -4,7 +4,7 @@ use patchwright_forge::Role;
 use serde_json::{Value, json};
 
 use super::{Serving, guid, served};
-use crate::support::github::{Fault, GitHub, Kind};
+use crate::support::github::{Event, Fault, GitHub, Kind};
 use crate::support::model::{Turn, call, say};
 use crate::support::world::{FILES, TestWorld};
 
@@ -130,6 +130,65 @@ fn our_own_failing_check_sets_no_repair_off() {
     server.until_idle();
     assert_eq!(world.github.head_of(PULL), head, "{}", server.said());
     assert_eq!(world.model.requests().len(), asked, "{}", server.said());
+}
+
+/// A comment that is not too old to set something off.
+fn of_now(event: Event) -> Event {
+    event.with(|it| {
+        for key in ["created_at", "updated_at"] {
+            it["comment"][key] = json!("2026-11-20T12:00:00Z");
+        }
+    })
+}
+
+#[test]
+fn an_answer_that_dismisses_a_finding_turns_the_check() {
+    let finding = call(
+        "report_finding",
+        json!({
+            "path": "README.md", "quote": "It adds 1.", "title": "It adds more", "priority": 0,
+            "body": "It adds any two numbers. Say so.", "confidence": 0.9, "category": "bug",
+        }),
+    );
+    let world = world_of("rita", vec![finding, say("Wrong.\n\nVerdict: needs work")]);
+    let world = configured(world, "review: {second-look: false}\n");
+    let server = Serving::start(&world, &["--room", "1"]);
+    changed(&world, &server, 1, "synchronize", "rita");
+    let head = world.github.head_of(PULL);
+    assert_eq!(said_at(&world, &head), ["failure"], "{}", server.said());
+    let asked = world.model.requests().len();
+    let finding = world.github.review_comments(PULL)[0].id;
+    for (number, login) in [(2, "mallory"), (3, "rita")] {
+        let answer = world.github.reply(login, finding, "@patchwright ignore");
+        let event = of_now(world.github.review_comment_event(answer));
+        server.deliver(&guid(number), event.name, &event.payload);
+        server.until_idle();
+        let expected = if login == "rita" { "success" } else { "failure" };
+        assert_eq!(said_at(&world, &head), [expected], "{login}: {}", server.said());
+    }
+    assert_eq!(world.model.requests().len(), asked, "no model is asked");
+}
+
+/// GitHub names no pull request of a fork in what it tells of checks.
+#[test]
+fn a_check_that_is_asked_for_again_waits_for_what_is_done_on_its_pull_request() {
+    let slow = call("shell_command", json!({"command": "sleep 3"}));
+    let turns = vec![slow, say("It adds."), say("Says more.\n\nVerdict: fine")];
+    let world = world_of("rita", turns);
+    let server = Serving::start(&world, &["--room", "2"]);
+    let comment = world.github.post_comment(PULL, "rita", "@patchwright what does it do?");
+    let event = of_now(world.github.issue_comment_event(comment));
+    server.deliver(&guid(1), event.name, &event.payload);
+    server.until("the model is not asked", || !world.model.requests().is_empty());
+    let mut run = again(&world, "check_run", "patchy", NAME, "rita");
+    run["check_run"]["pull_requests"] = json!([]);
+    server.deliver(&guid(2), "check_run", &run);
+    server.until_idle();
+    let said = server.said();
+    assert!(said.contains("waits for its turn among what is done on pull request #8"), "{said}");
+    let answers = world.github.comments(PULL);
+    assert!(answers.iter().any(|it| it.body.contains("It adds.")), "beside each other: {said}");
+    assert_eq!(said_at(&world, &world.github.head_of(PULL)), ["success"], "{said}");
 }
 
 /// Somebody asks for a check, or all checks of an App, again. GitHub sends it with the time of the first run.

@@ -1,12 +1,16 @@
 //! A webhook delivery that was accepted: what it asks for, and the run that does it.
 //!
-//! [`job_of`] makes the job of a delivery, [`work`] does it, in whichever process has claimed it. What
-//! follows from the event is decided again here, by the configuration of that process.
+//! [`work`] does the job of a delivery, in whichever process has claimed it. What follows from the event is decided again
+//! here, by the configuration of that process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::delivered_event::{at, done_by, find, ids, read, same_work, was_done, was_sent};
+use super::delivered_event::{
+    at, done_by, find, ids, learned_number, read, same_work, task_of, was_done, was_sent,
+};
+pub use super::delivery_job::job_of;
+use super::delivery_job::lane_of;
 use super::{metrics, outsiders, recent};
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::HeldJob;
@@ -15,73 +19,22 @@ use crate::batch::target::{LeasedRun, shared};
 use crate::store::EndedRun;
 use patchwright_base::duration::format_duration;
 use patchwright_base::error::{Failure, FailureKind, Outage, Result, Service};
-use patchwright_config::Config;
 use patchwright_forge::{Forge, ForgeError};
 use patchwright_task::campaign;
-use patchwright_task::event::payload::{self, ActionEnv};
-use patchwright_task::event::{Decision, EventTask, TriggerConfig, decide};
 use patchwright_task::react::{self, EventOutcome};
 use patchwright_task::world::World;
-use patchwright_types::campaign::{Delivery, JobEnd, JobKind, Millis, NewJob, millis_of};
-use patchwright_types::command::Command;
+use patchwright_types::campaign::{Delivery, JobEnd, Millis, millis_of};
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::task::{CommandRequest, Task};
+use patchwright_types::task::Task;
 
-/// Attempts at a delivery, and the wait before the second; doubled each time.
-const ATTEMPTS: i64 = 4;
+/// The wait before the second attempt; doubled each time.
 const FIRST_WAIT: Duration = Duration::from_mins(1);
 /// Before a service is asked again that did not take our credential.
 const REFUSED: Duration = Duration::from_mins(2);
-/// People wait for deliveries; campaigns have 0.
-const PRIORITY: i64 = 10;
-/// What ends the work of others goes before it, and so does what others wait for and takes no time.
-const SOON: i64 = PRIORITY + 1;
-/// The event of merge queues, which wait for an answer while nothing else is merged.
-const QUEUE: &str = "merge_group";
 /// Older events set nothing off, unless `--max-age` says otherwise.
 pub const MAX_AGE: Duration = Duration::from_hours(24);
 /// The longest text about a job that is kept.
 const LONGEST: usize = 300;
-
-/// The job of a delivery: one, ever; and one at a time for an issue or a pull request.
-pub fn job_of(delivery: &Delivery, config: &TriggerConfig) -> NewJob {
-    let repository = delivery.repository.as_deref();
-    let is_stop = asks_to_stop(delivery, config);
-    // One lane per issue or pull request, so that two comments are answered one after the other. A `stop` is about the work
-    // under way there, and does not wait for its end.
-    let lane = repository.map(|repository| match delivery.number {
-        Some(number) if is_stop => format!("{}#{number} stop", repository.to_lowercase()),
-        Some(number) => format!("{}#{number}", repository.to_lowercase()),
-        None => format!("{}#{}", repository.to_lowercase(), delivery.event),
-    });
-    let owner = repository.and_then(|repository| repository.split_once('/'));
-    NewJob {
-        kind: JobKind::Delivery,
-        key: format!("delivery:{}", delivery.guid),
-        campaign: None,
-        subject: delivery.guid.clone(),
-        lane,
-        organization: owner.map(|(owner, _)| owner.to_owned()),
-        priority: if is_stop || delivery.event == QUEUE { SOON } else { PRIORITY },
-        max_attempts: ATTEMPTS,
-        reserve_usd: 0.0,
-        run_at: delivery.received_at,
-    }
-}
-
-/// Whether it is a comment that says stop.
-fn asks_to_stop(delivery: &Delivery, config: &TriggerConfig) -> bool {
-    // Most say nothing of the kind, and need not be read twice.
-    let says_stop = delivery.body.to_ascii_lowercase().contains("stop");
-    if !says_stop || !payload::is_for_hooks(&delivery.event) {
-        return false;
-    }
-    let event = payload::parse(&delivery.event, delivery.body.as_bytes(), &ActionEnv::default());
-    matches!(
-        event.map(|event| decide(&event, config)),
-        Ok(Decision::Run(EventTask::Respond(CommandRequest { command: Command::Stop, .. })))
-    )
-}
 
 /// What became of a delivery.
 struct DeliveryOutcome {
@@ -94,6 +47,8 @@ struct DeliveryOutcome {
     is_error: bool,
     run: Option<String>,
     cost_usd: f64,
+    /// The pull request that it turned out to be about, among whose jobs it waits for its turn.
+    moved_to: Option<i64>,
 }
 
 impl DeliveryOutcome {
@@ -106,7 +61,15 @@ impl DeliveryOutcome {
             is_error: false,
             run: None,
             cost_usd: 0.0,
+            moved_to: None,
         }
+    }
+
+    /// It is about a pull request that its payload does not name.
+    fn moved(number: i64) -> DeliveryOutcome {
+        let text = format!("waits for its turn among what is done on pull request #{number}");
+        let (end, moved_to) = (JobEnd::Released, Some(number));
+        DeliveryOutcome { end, text, conclusion: "moved", moved_to, ..DeliveryOutcome::ignored("") }
     }
 
     /// With what the task's run has used, where it gets no other attempt.
@@ -163,7 +126,13 @@ pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
         recent::did_nothing(&text, fleet.clock.now());
     }
     let ended = ended_run(&delivery, &became, text, took);
-    fleet.store.end_delivery(&held.lease, &became.end, &ended).await?;
+    match (became.moved_to, delivery.repository.as_deref()) {
+        (Some(number), Some(repository)) => {
+            let lane = lane_of(repository, number);
+            fleet.store.move_delivery(&held.lease, &delivery.guid, number, &lane).await?;
+        }
+        _ => fleet.store.end_delivery(&held.lease, &became.end, &ended).await?,
+    }
     // The body is needed for another attempt only.
     if is_over(&held, &became.end) {
         fleet.store.drop_body(&delivery.guid).await?;
@@ -219,6 +188,9 @@ async fn handle(
         Ok(decision) => decision,
         Err(why) => return Ok(DeliveryOutcome::ignored(why)),
     };
+    if let Some(number) = learned_number(delivery, &decision) {
+        return Ok(DeliveryOutcome::moved(number));
+    }
     let wanted = (&decision, delivery.guid.as_str());
     if let Some(why) = outsiders::refusal(fleet, forge.as_ref(), &config, wanted).await? {
         return Ok(DeliveryOutcome::ignored(why));
@@ -271,21 +243,6 @@ async fn came_to(
     ended(fleet, held, reacted, model.outage()).await
 }
 
-/// What a decision makes the run of, by which an unfinished one is found again.
-fn task_of(decision: &Decision, config: &Config) -> Option<Task> {
-    let kind = match decision.clone() {
-        Decision::Run(EventTask::Issue(request)) => request.into(),
-        Decision::Run(EventTask::Prompt(request)) => request.into(),
-        Decision::Run(EventTask::Review(request)) => request.into(),
-        Decision::Run(EventTask::Respond(request)) => request.into(),
-        Decision::Run(EventTask::Triage(request)) => request.into(),
-        Decision::ReviewAt { .. } | Decision::AnswerQueue { .. } | Decision::Ignored(_) => {
-            return None;
-        }
-    };
-    Some(Task { kind, limits: config.limits.clone() })
-}
-
 /// What a run that came to an outcome means for the job; `outage` is what its last request to the model
 /// ended in.
 async fn ended(
@@ -325,7 +282,8 @@ async fn ended(
     };
     let cost_usd = if is_over(held, &end) { cost_usd } else { 0.0 };
     let is_error = conclusion.failure_kind().is_some_and(FailureKind::is_error);
-    Ok(DeliveryOutcome { end, text, conclusion: word, is_error, run, cost_usd })
+    let moved_to = None;
+    Ok(DeliveryOutcome { end, text, conclusion: word, is_error, run, cost_usd, moved_to })
 }
 
 /// Whether the job gets no other attempt. A run that is resumed counts when it ends, with what it had cost before.
@@ -369,7 +327,7 @@ async fn failed(
         }
     };
     let is_error = failure.kind.is_error();
-    Ok(DeliveryOutcome { end, text, conclusion, is_error, run: None, cost_usd: 0.0 })
+    Ok(DeliveryOutcome { end, text, conclusion, is_error, ..DeliveryOutcome::ignored("") })
 }
 
 /// A service did not take our token or key. No attempt counts, as in an outage: whoever puts that right later than
@@ -393,7 +351,7 @@ async fn refused(
         JobEnd::Later { after, why: short(&text) }
     };
     let is_error = failure.kind.is_error();
-    Ok(DeliveryOutcome { end, text, conclusion, is_error, run: None, cost_usd: 0.0 })
+    Ok(DeliveryOutcome { end, text, conclusion, is_error, ..DeliveryOutcome::ignored("") })
 }
 
 /// Whether GitHub takes our token for the repository at all: a failure does not say what was behind it.

@@ -10,11 +10,12 @@ use super::deliver::MAX_AGE;
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::HeldJob;
 use patchwright_base::error::{Failure, Result};
+use patchwright_config::Config;
 use patchwright_forge::{Forge, RepositoryId};
 use patchwright_task::event::payload::{self, ActionEnv};
 use patchwright_task::event::{Decision, Event, EventTask, TriggerConfig, decide};
 use patchwright_types::campaign::{Delivery, Millis};
-use patchwright_types::task::IssueRequest;
+use patchwright_types::task::{IssueRequest, Task};
 
 /// Two triggers so close together mean one piece of work: GitHub sends several events for one act.
 const TOGETHER: Millis = 10_000;
@@ -97,6 +98,28 @@ fn too_old(fleet: &Fleet, event: &Event) -> Result<Option<String>> {
     Ok((age > most).then(|| {
         format!("it happened {} hours ago, at {}", age.as_secs() / 3600, at.format("%F %R UTC"))
     }))
+}
+
+/// The pull request that a decision is about, when the payload did not name it: GitHub names none of a fork in what it
+/// tells of checks.
+pub(super) fn learned_number(delivery: &Delivery, decision: &Decision) -> Option<i64> {
+    let Decision::Run(EventTask::Review(review)) = decision else { return None };
+    i64::try_from(review.number).ok().filter(|_| delivery.number.is_none())
+}
+
+/// What a decision makes the run of, by which an unfinished one is found again.
+pub(super) fn task_of(decision: &Decision, config: &Config) -> Option<Task> {
+    let kind = match decision.clone() {
+        Decision::Run(EventTask::Issue(request)) => request.into(),
+        Decision::Run(EventTask::Prompt(request)) => request.into(),
+        Decision::Run(EventTask::Review(request)) => request.into(),
+        Decision::Run(EventTask::Respond(request)) => request.into(),
+        Decision::Run(EventTask::Triage(request)) => request.into(),
+        Decision::ReviewAt { .. } | Decision::AnswerQueue { .. } | Decision::Ignored(_) => {
+            return None;
+        }
+    };
+    Some(Task { kind, limits: config.limits.clone() })
 }
 
 /// When it happened, as GitHub says.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::deliver;
+use super::delivery_job;
 use crate::store::{Store, StoreResult};
 use patchwright_base::ui::Ui;
 use patchwright_task::event::TriggerConfig;
@@ -149,5 +149,5 @@ async fn put(
     for delivery in &mut *deliveries {
         delivery.received_at = now;
     }
-    store.put_deliveries(deliveries, &|delivery| deliver::job_of(delivery, config)).await
+    store.put_deliveries(deliveries, &|delivery| delivery_job::job_of(delivery, config)).await
 }

@@ -12,6 +12,7 @@ mod connections;
 mod dashboard;
 pub mod deliver;
 mod delivered_event;
+mod delivery_job;
 mod health;
 mod intake;
 mod metrics;

@@ -143,6 +143,25 @@ impl Store {
         write.commit().await
     }
 
+    /// The job of a delivery turns out to be one of the issue or pull request `number`, and waits in that one's `lane`. The
+    /// attempt does not count.
+    pub async fn move_delivery(
+        &self,
+        lease: &Lease,
+        guid: &str,
+        number: i64,
+        lane: &str,
+    ) -> StoreResult<()> {
+        let mut write = self.write().await?;
+        let job = fence(&mut write, lease).await?;
+        finish(&mut write, &job, &JobEnd::Released).await?;
+        let moved = sqlx::query("UPDATE jobs SET lane = $1 WHERE id = $2");
+        moved.bind(lane).bind(job.id).execute(write.db()).await?;
+        let named = sqlx::query("UPDATE deliveries SET number = $1 WHERE guid = $2");
+        named.bind(number).bind(guid).execute(write.db()).await?;
+        write.commit().await
+    }
+
     /// A target's run begins: state `running`, an event.
     pub async fn begin_target(&self, lease: &Lease, target: i64, run: &str) -> StoreResult<()> {
         let mut write = self.write().await?;
