@@ -13,7 +13,7 @@ use patchwright::cli::{self, Cli};
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind};
 use patchwright_base::ui::{self, Ui};
-use patchwright_base::{printing, redact, roots, telemetry};
+use patchwright_base::{panics, printing, redact, roots, telemetry};
 use patchwright_config::flags::Common;
 use patchwright_config::renamed_settings::{self, RenamedSetting};
 use patchwright_fleet::store;
@@ -38,6 +38,7 @@ fn main() -> ExitCode {
     // One for the life of the process, so that every printer can have it.
     let redactor: &'static redact::Redactor =
         Box::leak(Box::new(redact::Redactor::new(env.secrets())));
+    panics::tell(Ui { secrets: Some(redactor), ..Ui::plain() });
     let former = renamed_settings::names();
     let cli = match parse(&env, &former, redactor) {
         Ok(cli) => cli,
@@ -45,6 +46,9 @@ fn main() -> ExitCode {
     };
     telemetry::protect_process();
     let ui = cli.command.ui(&env, redactor);
+    if let Err(failure) = roots::check(&env) {
+        return end(fail(&failure, ui), ui);
+    }
     let level = cli.command.log_level(telemetry::is_json());
     let (otel, otel_warnings) = if cli.command.works() {
         patchwright_otel::start(&env, redactor)

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use expect_test::{Expect, expect};
 use patchwright_forge::Role;
 
-use crate::support::github::GitHub;
+use crate::support::github::{Fault, GitHub, Kind};
 use crate::support::model::fail;
 use crate::support::world::{Output, TestWorld, github};
 
@@ -612,4 +612,56 @@ fn with_too_few_threads() {
         assert!(output.stderr.contains("hint: raise the limit"), "{text}");
         assert!(!output.stderr.contains("panicked"), "{text}");
     }
+}
+
+/// Without an end: a device, a pipe of a program that goes on, and a file of the wrong kind.
+#[test]
+fn files_without_an_end_are_refused() {
+    let most = "`/dev/zero` has more than";
+    for (args, cause) in [
+        (&["issue", "acme/app#7", "--config", "/dev/zero"][..], most),
+        (&["issue", "acme/app#7", "--model", "scripted:/dev/zero"], most),
+        (&["batch", "plan", "/dev/zero"], most),
+        (&["exec", "Look", "--repo", ".", "--output-schema", "/dev/zero"], most),
+        (&["doctor", "--workflow", "/dev/zero"], most),
+        (
+            &[
+                "issue",
+                "acme/app#7",
+                "--sandbox-pod-template",
+                "/dev/zero",
+                "--sandbox",
+                "kubernetes",
+            ],
+            most,
+        ),
+    ] {
+        let output = world(github()).run(args);
+        assert!(output.text().contains(cause), "{args:?}: {}", output.text());
+        assert_eq!(output.code, 2, "{args:?}: {}", output.text());
+    }
+    let names = "`/dev/zero` is a device";
+    for (name, args) in [
+        ("SSL_CERT_FILE", ISSUE),
+        ("KUBECONFIG", &["issue", "acme/app#7", "--sandbox", "kubernetes"][..]),
+    ] {
+        let output = world(github()).set(name, "/dev/zero").run(args);
+        assert!(output.stderr.contains(names), "{name}: {}", output.text());
+    }
+}
+
+/// The pages of a server are no API: what they answer says so, and not that something is not there.
+#[test]
+fn an_address_of_pages_in_place_of_the_api() {
+    let world = world(github());
+    let server = world.github.server_url();
+    let page = Kind::Text(404, "<html><title>Page not found</title></html>".to_owned());
+    world.github.fault(Fault::once("GET", "", page).times(99));
+    let world =
+        world.set("GITHUB_API_URL", server.clone()).set("GITHUB_SERVER_URL", server.clone());
+    let output = world.run(ISSUE).expect(60);
+    let told = format!("set `GITHUB_API_URL` to `{server}/api/v3`").replace("http://", "");
+    let said = output.stderr.replace("http://", "");
+    assert!(said.contains(&told), "{said}");
+    assert!(!said.contains("was not found"), "{said}");
 }

@@ -14,6 +14,8 @@ fn a_proxy_that_is_away_is_named_and_not_the_server_behind_it() {
     let world = TestWorld::new(github(), fix()).set("HTTP_PROXY", AWAY);
     let output = world.run(&["issue", "acme/app#7"]).expect(60);
     assert!(output.stderr.contains(&format!("no connection {told}")), "{}", output.text());
+    assert!(output.stderr.contains("hint: check that the proxy runs"), "{}", output.text());
+    assert!(!output.stderr.contains("again later"), "{}", output.text());
     let output = world.run(&["doctor"]);
     assert!(
         output.stdout.contains("ok    proxy: `127.0.0.1:9` of `HTTP_PROXY`"),
@@ -86,4 +88,18 @@ fn certificates_that_are_not_there_are_told() {
         let finding = format!("FAIL  certificates: `{name}` names no");
         assert!(output.stdout.contains(&finding), "{}", output.text());
     }
+}
+
+#[test]
+fn what_does_not_reach_a_collector_names_the_proxy() {
+    let world = TestWorld::local([say("It is called calc.")])
+        .set("HTTP_PROXY", AWAY)
+        .set("NO_PROXY", "127.0.0.1,localhost")
+        .set("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector.test:4318")
+        .set("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf");
+    project(&world);
+    let output = world.run(&["exec", "What is it called?", "--repo", "project"]).expect(0);
+    let told = "no connection through the proxy `127.0.0.1:9` of `HTTP_PROXY`";
+    assert!(output.stderr.contains(told), "{}", output.text());
+    assert!(!output.text().contains("hunter2"), "{}", output.text());
 }

@@ -111,3 +111,23 @@ async fn pull_requests_are_looked_at_in_one_question() {
     assert_eq!(target.state, TargetState::Closed);
     assert_eq!(refresh::refresh(&bench.fleet, &campaign.id()).await.unwrap(), 0);
 }
+
+#[tokio::test]
+async fn a_tracking_issue_that_was_moved_is_said_and_no_other_one_made() {
+    let bench = Bench::new(world().repository("acme/ops", &[("a", "b")])).await;
+    let tracked = campaign(TRACKED);
+    bench.ready(&tracked, "the\n").await;
+    let id = tracked.id();
+    let update = || track::update(&bench.fleet, &id, track::UpdateTiming::AtTheEnd);
+    update().await.unwrap();
+    let number = issues(&bench)[0].0;
+    let other = bench.github.world().repositories.iter().find(|it| it.name == "ops").unwrap().id;
+    bench.github.change(|here| {
+        here.issues.get_mut(&number).unwrap().transferred_to = Some((other, 5));
+    });
+    let failure = update().await.unwrap_err();
+    for part in ["was transferred to", "`tracking-issue: "] {
+        assert!(failure.to_string().contains(part), "{failure}");
+    }
+    assert_eq!(issues(&bench).len(), 1);
+}

@@ -185,7 +185,7 @@ fn an_installation_that_is_suspended_fails_nothing() {
     suspend(true);
     let output = batch(&world, &["run"]);
     assert!(
-        output.text().contains("`beta` is gone, has another name, or is hidden"),
+        output.text().contains("the installation of the GitHub App at `beta` is suspended"),
         "{}",
         output.text()
     );

@@ -70,13 +70,13 @@ async fn forge_says_thing_cause_and_permission() {
         pull: Created
         refused writes: 1
         # deleted
-        issue: NotFound: issue `acme/app#1` (deleted, or issues are turned off there) was not found
-        comment: NotFound: the comments of `acme/app#1` (deleted, or issues are turned off there) was not found
+        issue: State: issue `acme/app#1` was deleted, or issues are turned off there
+        comment: State: the comments of `acme/app#1` was deleted, or issues are turned off there
         pull: Created
         refused writes: 0
         # no issues
-        issue: NotFound: issue `acme/app#1` (deleted, or issues are turned off there) was not found
-        comment: NotFound: the comments of `acme/app#1` (deleted, or issues are turned off there) was not found
+        issue: State: issue `acme/app#1` was deleted, or issues are turned off there
+        comment: State: the comments of `acme/app#1` was deleted, or issues are turned off there
         pull: Created
         refused writes: 0
         # actions
@@ -100,8 +100,8 @@ async fn forge_says_thing_cause_and_permission() {
         pull: Created
         refused writes: 0
         # a web page
-        issue: Malformed: HOST answered with something unexpected: issue `acme/app#1` could not be read: expected value at line 1 column 1
-        comment: Malformed: HOST answered with something unexpected: the comments of `acme/app#1` could not be read: expected value at line 1 column 1
+        issue: Malformed: HOST answered with something unexpected: issue `acme/app#1` could not be read: expected value at line 1 column 1; this is no answer of GitHub's API, and `http://HOST` does not look like its address: set `GITHUB_API_URL` to `http://HOST/api/v3`
+        comment: Malformed: HOST answered with something unexpected: the comments of `acme/app#1` could not be read: expected value at line 1 column 1; this is no answer of GitHub's API, and `http://HOST` does not look like its address: set `GITHUB_API_URL` to `http://HOST/api/v3`
         pull: Created
         refused writes: 0
     "#]].assert_eq(&log);
@@ -164,6 +164,15 @@ async fn forge_stops_at_a_transferred_issue() {
         repository.issues.get_mut(&1).unwrap().transferred_to = Some((other, 5));
     });
     let result = connect(&github).issue(&app(), 1).await;
-    expect!["State: issue `acme/app#1` was transferred to `acme/other#5`"]
+    expect!["State: issue `acme/app#1` was transferred to `acme/other#5`; ask for it there"]
+        .assert_eq(&said(&github, &result));
+    // Where the token may not look, it is known all the same that the issue is not here.
+    github.fault(Fault::once(
+        "GET",
+        "issues/5",
+        Kind::Answer(404, json!({"message": "Not Found", "status": "404"})),
+    ));
+    let result = connect(&github).issue(&app(), 1).await;
+    expect!["State: issue `acme/app#1` was transferred to a repository that the token may not see"]
         .assert_eq(&said(&github, &result));
 }

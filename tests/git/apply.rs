@@ -68,6 +68,34 @@ async fn a_file_keeps_the_permissions_that_its_owner_gave_it() {
     }
 }
 
+/// Only root can give files away, and only what root writes has another owner.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_root_writes_belongs_to_whom_the_checkout_does() {
+    use std::os::unix::fs::{MetadataExt, chown};
+
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let files = [file("kept", "1\n"), file("shared", "1\n")];
+    let now = [added("kept", "2\n"), added("shared", "2\n"), added("new/deep/file", "3\n")];
+    let applying = Applying::new(&files, &now, &[]).await;
+    let path = |name: &str| applying.folder.path().join(name);
+    for (name, owner, group) in [("", 4711, 4712), ("kept", 4711, 4712), ("shared", 4713, 4714)] {
+        chown(path(name), Some(owner), Some(group)).unwrap();
+    }
+    applying.write().unwrap();
+    for (name, owner, group) in [
+        ("kept", 4711, 4712),
+        ("shared", 4713, 4714),
+        ("new", 4711, 4712),
+        ("new/deep", 4711, 4712),
+        ("new/deep/file", 4711, 4712),
+    ] {
+        let found = fs_err::metadata(path(name)).unwrap();
+        assert_eq!((found.uid(), found.gid()), (owner, group), "{name}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_in_the_way_of_a_change_is_named_and_nothing_is_written() {
     let files = [file("d/a", "a\n")];

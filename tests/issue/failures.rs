@@ -9,7 +9,7 @@ use super::{check, state};
 use crate::resume::{meanwhile, wait_for};
 use crate::support::git_repo::git;
 use crate::support::github::{Fault, Kind};
-use crate::support::model::{Turn, call, custom, fail, say};
+use crate::support::model::{Turn, call, custom, fail, limited, say};
 use crate::support::world::{PATCH, TestWorld, fix, github};
 
 #[test]
@@ -352,4 +352,39 @@ fn a_run_that_ends_right_after_its_comment_was_posted_says_so_there() {
     assert_eq!(comments.len(), 1);
     assert!(comments[0].body.contains("could not do this"), "{}", comments[0].body);
     assert!(world.model.requests().is_empty(), "{}", output.text());
+}
+
+#[test]
+fn an_issue_that_is_deleted_or_moved_is_nothing_to_do() {
+    let deleted = github().with_issue(|issue| issue.deleted = true);
+    let world = TestWorld::new(deleted, fix());
+    let output = world.issue().expect(10);
+    let said = "error: issue `acme/app#7` was deleted, or issues are turned off there";
+    assert!(output.stderr.contains(said), "{}", output.text());
+    assert!(!output.stderr.contains("check the number"), "{}", output.text());
+    let other = github().repository("acme/other", &[("a", "b")]);
+    let world = TestWorld::new(other.issue("acme/other", 1, "Moved", "Here."), fix());
+    let id = world.github.world().repositories[1].id;
+    world.github.change(|here| here.issues.get_mut(&7).unwrap().transferred_to = Some((id, 1)));
+    let output = world.issue().expect(10);
+    for part in
+        ["was transferred to `acme/other#1`", "hint: run the same command for `acme/other#1`"]
+    {
+        assert!(output.stderr.contains(part), "{part}: {}", output.text());
+    }
+    assert_eq!(world.github.writes(), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_made_for_an_issue_that_is_deleted_meanwhile_is_kept_and_not_published() {
+    let mut turns = fix();
+    turns.insert(0, limited(2));
+    let world = TestWorld::new(github(), turns);
+    let child = world.spawn(&["issue", "acme/app#7"]);
+    wait_for(|| !world.model.requests().is_empty());
+    world.github.change(|here| here.issues.get_mut(&7).unwrap().deleted = true);
+    let output = world.wait(child).expect(10);
+    assert!(output.stderr.contains("was deleted, or issues are turned off"), "{}", output.text());
+    assert!(world.github.pulls().is_empty());
+    assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
 }

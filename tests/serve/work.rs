@@ -5,7 +5,7 @@ use patchwright_task::folder::OF_FLEET;
 use serde_json::{Value, json};
 
 use super::{Serving, guid, labeled, labeled_at, served};
-use crate::support::github::{Fault, GitHub, Kind};
+use crate::support::github::{Fault, GitHub, Kind, Trouble};
 use crate::support::model::{ModelServer, Turn, call, fail, unauthorized};
 use crate::support::world::{TestWorld, fix, github};
 
@@ -235,8 +235,8 @@ fn what_has_failed_is_not_taken_for_done() {
 
 #[test]
 fn a_role_that_cannot_be_read_is_asked_for_again() {
-    let suspended = json!({"message": "This installation has been suspended"});
-    for kind in [Kind::ErrorBefore(502), Kind::Answer(403, suspended)] {
+    let forbidden = json!({"message": "Resource not accessible by integration"});
+    for kind in [Kind::ErrorBefore(502), Kind::Answer(403, forbidden)] {
         let world = world(github());
         let fault = Fault::once("GET", "/collaborators/ann/permission", kind);
         world.github.fault(fault.times(1_000));
@@ -249,6 +249,59 @@ fn a_role_that_cannot_be_read_is_asked_for_again() {
         server.until_idle();
         let said = server.said();
         assert!(!said.contains("refused: ") && said.contains("again in"), "{said}");
+    }
+}
+
+/// What was deleted or moved is no outage: it is not tried again, and not counted as an error.
+#[test]
+fn what_is_gone_ends_at_once() {
+    let gone: [(fn(&TestWorld), &str); 3] = [
+        (
+            |it| it.github.change(|here| here.issues.get_mut(&7).unwrap().deleted = true),
+            "was deleted",
+        ),
+        (
+            |it| {
+                let other = it.github.world().repositories[1].id;
+                it.github.change(|here| {
+                    here.issues.get_mut(&7).unwrap().transferred_to = Some((other, 1));
+                });
+            },
+            "was transferred to `acme/other#1`; ask for it there",
+        ),
+        (
+            |it| it.github.fault_for("acme/app", Trouble::Gone),
+            "`acme/app` is gone, or hidden from us",
+        ),
+    ];
+    for (go, said) in gone {
+        let github = github().user("ann", Role::Write).repository("acme/other", &[("a", "b")]);
+        let world = world(github.issue("acme/other", 1, "Moved", "Here."));
+        let server = Serving::start(&world, &["--no-worker"]);
+        server.deliver(&guid(1), "issues", &labeled("acme/app", 7, "patchwright", "ann"));
+        go(&world);
+        let output = world.run(&["worker", "--until-idle"]).expect(0);
+        let text = output.text();
+        assert!(text.contains(said), "{text}");
+        assert!(!text.contains("error: ") && !text.contains("again in"), "{text}");
+        assert_eq!(server.metric("patchwright_jobs{kind=\"delivery\",state=\"done\"}"), 1.0);
+        assert!(world.model.requests().is_empty() && world.github.writes().is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn a_suspended_installation_is_said_and_nothing_is_tried_again() {
+    let github = github().user("ann", Role::Write).app("patchwright").installation("acme");
+    let world = served(TestWorld::new(github, fix())).with_app_credentials();
+    let server = Serving::start(&world, &["--no-worker"]);
+    server.deliver(&guid(1), "issues", &labeled("acme/app", 7, "patchwright", "ann"));
+    world.github.change_app(|app| app.installations[0].suspended = true);
+    let text = world.run(&["worker", "--until-idle"]).expect(0).text();
+    assert!(text.contains("the App's installation at `acme` is suspended; redeliver it"), "{text}");
+    assert!(!text.contains("error: ") && !text.contains("again in"), "{text}");
+    let output = world.issue().expect(60);
+    for part in ["This installation has been suspended", "an owner of the account ends"] {
+        assert!(output.stderr.contains(part), "{part}: {}", output.text());
     }
 }
 

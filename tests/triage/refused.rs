@@ -20,10 +20,10 @@ fn issues_that_are_over_or_no_issues_are_left_alone() {
     refused(tracker().with_issue(|issue| issue.locked = true), 10, "acme/app#7 is locked");
     refused(
         tracker().with_issue(|issue| issue.deleted = true),
-        60,
+        10,
         "deleted, or issues are turned off",
     );
-    refused(tracker().with(|it| it.has_issues = false), 60, "issues are turned off");
+    refused(tracker().with(|it| it.has_issues = false), 10, "issues are turned off");
     refused(tracker().with(|it| it.archived = true), 10, "`acme/app` is archived");
     refused(tracker().by("renovate[bot]"), 10, "is by the bot `renovate[bot]`");
     let elsewhere = tracker().repository("acme/other", &[("a", "b")]);
@@ -32,7 +32,7 @@ fn issues_that_are_over_or_no_issues_are_left_alone() {
     let elsewhere = elsewhere.with(|it| id.set(it.id));
     let elsewhere = elsewhere.issue("acme/app", 7, "Moved", "Gone.");
     let moved = elsewhere.with_issue(|issue| issue.transferred_to = Some((id.get(), 1)));
-    refused(moved, 60, "was transferred to `acme/other#1`");
+    refused(moved, 10, "was transferred to `acme/other#1`");
 }
 
 #[test]

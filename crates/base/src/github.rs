@@ -145,6 +145,15 @@ fn api_of(server: &str) -> Option<String> {
     (!is_below_githubs(host)).then(|| format!("{}{SERVERS_API}", origin(&url)))
 }
 
+/// The address that is most likely meant by one that has not the form of any GitHub's API: what belongs to the pages of that
+/// server. Such an address may be right all the same, as that of a proxy before the API.
+pub fn meant_api(api: &str) -> Option<String> {
+    if server_of(api, Api::Rest).is_some() {
+        return None;
+    }
+    api_of(&origin(&plain(api)?))
+}
+
 /// An address from which another one may be made: of the web, and with nothing in it but a place.
 fn plain(address: &str) -> Option<Url> {
     let url = Url::parse(address).ok()?;
@@ -228,6 +237,22 @@ mod tests {
         ] {
             let found = env(api, server, "").github_addresses().unwrap();
             assert_eq!([found.api, found.graphql, found.server], expected, "{api} {server}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_of_an_api_leads_to_one() {
+        for (api, meant) in [
+            ("https://ghe.example", Some("https://ghe.example/api/v3")),
+            ("https://ghe.example:8443/api/", Some("https://ghe.example:8443/api/v3")),
+            ("https://github.com/", Some("https://api.github.com")),
+            ("https://acme.ghe.com", Some("https://api.acme.ghe.com")),
+            ("https://ghe.example/api/v3", None),
+            ("https://api.github.com", None),
+            ("https://gist.github.com", None),
+            ("nonsense", None),
+        ] {
+            assert_eq!(super::meant_api(api).as_deref(), meant, "{api}");
         }
     }
 

@@ -1,5 +1,5 @@
 //! The base of every other crate: [`error`]s for people, secrets ([`redact`]), the [`clock`], the log
-//! ([`telemetry`]), the environment ([`env`]), who a [`process`] is, whose a folder is ([`ownership`]), the certificates of
+//! ([`telemetry`]) and its [`panics`], the environment ([`env`]), who a [`process`] is, whose a folder is ([`ownership`]), files that people name ([`named_file`]), the certificates of
 //! HTTP clients ([`roots`]), clean [`text`], GitHub's Markdown ([`gfm`]), the [`host`] of an address, the printer ([`ui`]) and its thread ([`printing`]).
 
 pub mod clock;
@@ -10,7 +10,9 @@ pub mod gfm;
 pub mod github;
 pub mod host;
 pub mod invisible;
+pub mod named_file;
 pub mod ownership;
+pub mod panics;
 pub mod printing;
 pub mod process;
 pub mod proxies;

@@ -5,7 +5,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 use url::Url;
 
 use crate::env::Env;
-use crate::error::{Failure, Result};
+use crate::error::{Failure, Result, chain};
 
 /// The variables for http, for https, and for both where those name none. Of two that are set, the first one counts.
 const VARIABLES: [[&str; 2]; 3] =
@@ -62,21 +62,56 @@ pub fn are_off(env: &Env) -> bool {
     none_for(env).split(',').any(|part| part.trim() == "*")
 }
 
+/// What to do about a proxy that cannot be connected to.
+pub const AWAY: &str = "check that the proxy runs and lets this machine through, or unset its variable, or name the server \
+     in `NO_PROXY`";
+
 /// By which proxy requests to an address go: "through the proxy …". `None` for those that go to the server directly.
 pub fn way_to(url: &Url, env: &Env) -> Option<String> {
+    let (used, proxy) = used(url, env)?;
+    let others = if proxy.is_http { "" } else { " (only HTTP proxies can be used)" };
+    Some(format!("through the proxy `{used}` of `{}`{others}", proxy.variable))
+}
+
+/// The proxy that requests to an address go by, as the client has it and as the environment names it.
+fn used(url: &Url, env: &Env) -> Option<(String, NamedProxy)> {
     let used = matcher(env).intercept(&url.as_str().parse().ok()?)?;
-    let used = used.uri().authority()?.as_str();
+    let used = used.uri().authority()?.as_str().to_owned();
     let [http, https, all] = &VARIABLES;
     let own = if url.scheme() == "http" { http } else { https };
     let mut set = [own, all].into_iter().filter_map(|names| set_one(names, env));
-    let proxy = set.find_map(|(variable, value)| named(variable, value))?;
-    let others = if proxy.is_http { "" } else { " (only HTTP proxies can be used)" };
-    Some(format!("through the proxy `{used}` of `{}`{others}", proxy.variable))
+    Some((used, set.find_map(|(variable, value)| named(variable, value))?))
 }
 
 /// [`way_to`] the server to which a client that uses proxies could not connect.
 pub fn of_error(err: &reqwest::Error) -> Option<String> {
     way_to(err.url().filter(|_| err.is_connect())?, &Env::from_process())
+}
+
+/// A client's error, without the server's address, which may have a key in it; with the proxy that could not be connected
+/// to.
+pub fn told(err: reqwest::Error) -> String {
+    match of_error(&err) {
+        Some(way) => format!("no connection {way}: {}", chain(&err.without_url())),
+        None => err.without_url().to_string(),
+    }
+}
+
+/// [`told`] for texts that a model may read: the proxy by the name of its variable alone, for its address is that of
+/// something in the operator's network.
+pub fn told_to_model(err: reqwest::Error) -> String {
+    let way = way_of_error(&err);
+    match way {
+        Some(way) => format!("{way}: {}", chain(&err.without_url())),
+        None => err.without_url().to_string(),
+    }
+}
+
+/// That there is no connection, and by which variable's proxy it was to go.
+pub fn way_of_error(err: &reqwest::Error) -> Option<String> {
+    let url = err.url().filter(|_| err.is_connect())?;
+    let (_, proxy) = used(url, &Env::from_process())?;
+    Some(format!("no connection through the proxy of `{}`", proxy.variable))
 }
 
 /// The servers that are reached directly.

@@ -8,6 +8,11 @@ use std::path::Path;
 use reqwest::{Certificate, Client, ClientBuilder};
 
 use crate::env::Env;
+use crate::error::{Failure, Result};
+use crate::named_file;
+
+/// Bytes of a file of certificates; a system's has a quarter of a mebibyte.
+const MAX_BUNDLE: u64 = 16 << 20;
 
 /// Where distributions keep the system's roots in one file.
 const BUNDLES: &[&str] = &[
@@ -44,12 +49,25 @@ fn system_bundle() -> Option<Vec<Certificate>> {
     Certificate::from_pem_bundle(&bundle).ok().filter(|roots| !roots.is_empty())
 }
 
+/// Refuses a file of certificates that has no end: the TLS libraries read it as a whole.
+///
+/// # Errors
+/// When it is a device, or far too large.
+pub fn check(env: &Env) -> Result<()> {
+    let Some(file) = env.var("SSL_CERT_FILE") else { return Ok(()) };
+    named_file::check(file, MAX_BUNDLE).map_err(|err| {
+        Failure::usage("`SSL_CERT_FILE` names no file of certificates")
+            .caused_by(err)
+            .hint("name a file with certificates in the PEM format, or unset the variable")
+    })
+}
+
 /// What is wrong with the certificates that the environment names. The TLS library says nothing of it, and trusts the
 /// bundled roots alone.
 pub fn trouble(env: &Env) -> Option<String> {
     if let Some(file) = env.var("SSL_CERT_FILE") {
         let of_no_use = |why: String| Some(format!("`SSL_CERT_FILE` names no certificates: {why}"));
-        let bundle = match fs_err::read(file) {
+        let bundle = match named_file::read(file, MAX_BUNDLE) {
             Ok(bundle) => bundle,
             Err(err) => return of_no_use(err.to_string()),
         };

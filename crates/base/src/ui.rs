@@ -5,7 +5,7 @@
 //! choose much of what is printed, so everything but documents passes through redaction.
 
 use parking_lot::{Mutex, MutexGuard};
-use std::io;
+use std::io::{self, Write as _};
 
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -149,11 +149,23 @@ impl Ui {
 
     fn talk(self, level: Level, text: &str) {
         let text = match self.attempt {
-            Some(attempt) => self.clean(&format!("[attempt {attempt}] {text}")),
-            None => self.clean(text),
+            Some(attempt) => format!("[attempt {attempt}] {text}"),
+            None => text.to_owned(),
         };
-        let text = if telemetry::is_json() { as_json(level, &text) } else { text };
-        printing::print(Stream::Err, text + "\n");
+        printing::print(Stream::Err, self.line(level, &text) + "\n");
+    }
+
+    /// A line of talk as it is printed.
+    fn line(self, level: Level, text: &str) -> String {
+        let text = self.clean(text);
+        if telemetry::is_json() { as_json(level, &text) } else { text }
+    }
+
+    /// A failure that cannot wait for its turn to be printed: the thread that prints may be the one that has failed.
+    pub(crate) fn failure_now(self, text: &str) {
+        let line = self.line(Level::Error, text) + "\n";
+        // A closed stderr must not make it worse.
+        let _ = io::stderr().lock().write_all(line.as_bytes());
     }
 
     fn out(text: &str) {

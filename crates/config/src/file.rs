@@ -5,6 +5,7 @@
 use crate::renamed_settings::{self, RenamedSetting};
 use crate::{settings, yaml};
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::named_file;
 
 pub use crate::read::parse_size;
 pub use crate::settings::{
@@ -63,9 +64,12 @@ pub fn mistake(said: &File, key: &str) -> Option<String> {
     Some(why.strip_prefix(&format!("`{key}` ")).unwrap_or(&why).to_owned())
 }
 
+/// The most that a file can be that is named on the command line; the payload of an event is the largest of them.
+pub(crate) const MAX_FILE: u64 = 32 << 20;
+
 /// Reads a file named on the command line.
 pub fn read_file(path: &std::path::Path, what: &str) -> Result<String> {
-    fs_err::read_to_string(path).map_err(|err| {
+    named_file::read_text(path, MAX_FILE).map_err(|err| {
         Failure::usage(format!("cannot read the {what} `{}`", path.display())).caused_by(err)
     })
 }

@@ -10,6 +10,7 @@ use crate::merge;
 use crate::publish::{Fork, Signing};
 use crate::{Config, Mode, SandboxChoice, Source, read};
 use patchwright_base::error::Result;
+use patchwright_base::named_file;
 use patchwright_provider::item::Wire;
 
 pub use crate::settings::{Common, PublishFlags};
@@ -32,7 +33,7 @@ impl Common {
     /// [`Common::resolve`] refuses.
     pub fn warnings(&self) -> Vec<String> {
         let Some(path) = self.config.as_ref() else { return Vec::new() };
-        let text = fs_err::read_to_string(path).unwrap_or_default();
+        let text = named_file::read_text(path, crate::file::MAX_FILE).unwrap_or_default();
         let parsed = crate::file::parse_with("", &text, &crate::renamed_settings::names());
         parsed.map(|(_, warnings)| warnings).unwrap_or_default()
     }

@@ -8,7 +8,7 @@ use patchwright_base::error::{Outage, OutageCause, Service};
 /// Why the forge did not do it.
 #[derive(Debug, thiserror::Error)]
 pub enum ForgeError {
-    /// 404 and 410: it is not there, or we may not see it.
+    /// 404: it is not there, or we may not see it.
     #[error("{what} was not found")]
     NotFound { what: String },
     /// 401, and 404 to an App that is not there.
@@ -47,7 +47,7 @@ pub enum ForgeError {
     RateLimited { until: String },
     /// 5xx, timeouts, connection trouble, after retries.
     #[error("{host} is unavailable: {message}")]
-    Unavailable { service: Service, host: String, message: String },
+    Unavailable { service: Service, host: String, message: String, way: WayThere },
     /// The certificate is signed by nobody whom this machine trusts. Nothing was sent.
     #[error("cannot connect to {host} safely: {message}")]
     Untrusted { host: String, message: String },
@@ -74,10 +74,24 @@ impl ForgeError {
         }
     }
 
+    /// The App's installation is suspended: until an owner of the account ends that, nothing there can be done.
+    pub fn is_suspension(&self) -> bool {
+        matches!(self, ForgeError::Forbidden { need: Some(Requirement::ActiveInstallation), .. })
+    }
+
     /// A state that nothing depends on, beyond that it is in the way.
     pub fn state(message: impl Into<String>) -> ForgeError {
         ForgeError::State { what: StateProblem::Other, message: message.into() }
     }
+}
+
+/// Where the trouble with a service may be, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WayThere {
+    /// With the service, or anywhere before it.
+    Open,
+    /// The proxy that requests go by cannot be connected to.
+    ProxyAway,
 }
 
 /// What the operator gave us to be somebody on the forge.
@@ -108,8 +122,10 @@ pub enum StateProblem {
     NothingToPropose,
     /// The file is larger than what GitHub gives out.
     TooLarge,
-    /// The issue is in another repository now: `owner/name#number`.
-    Transferred { to: String },
+    /// 410: an issue was deleted, or the repository has issues turned off.
+    Gone,
+    /// The issue is in another repository now: `owner/name#number`, unless that is hidden from us.
+    Transferred { to: Option<String> },
     /// Locked, closed, merged, turned off.
     Other,
 }
@@ -123,6 +139,8 @@ pub enum Requirement {
     Workflows,
     /// A setting of the repository, in GitHub's words.
     Setting(&'static str),
+    /// That the App's installation is not suspended.
+    ActiveInstallation,
 }
 
 impl fmt::Display for Requirement {
@@ -131,6 +149,9 @@ impl fmt::Display for Requirement {
             Requirement::Permission(permission) => write!(f, "`{permission}`"),
             Requirement::Workflows => f.write_str("`workflows: write`, which no Actions token has"),
             Requirement::Setting(setting) => f.write_str(setting),
+            Requirement::ActiveInstallation => {
+                f.write_str("the App's installation to be unsuspended by an owner of the account")
+            }
         }
     }
 }

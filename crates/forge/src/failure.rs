@@ -1,8 +1,8 @@
 //! Errors of the forge as people read them: the exit code, and the next step.
 
-use super::{Credential, ForgeError, Requirement};
+use super::{Credential, ForgeError, Requirement, StateProblem, WayThere};
 use patchwright_base::error::{Failure, FailureKind};
-use patchwright_base::roots;
+use patchwright_base::{proxies, roots};
 
 impl From<ForgeError> for Failure {
     /// The exit code is the forge's; hints name what to change.
@@ -24,7 +24,19 @@ impl From<ForgeError> for Failure {
                         .to_owned()
                 }
                 Requirement::Setting(_) => format!("turn on {need}"),
+                Requirement::ActiveInstallation => {
+                    "an owner of the account ends the suspension in its settings on GitHub, under \u{201c}GitHub \
+                     Apps\u{201d}, \u{201c}Configure\u{201d}; then run the same command again"
+                        .to_owned()
+                }
             }),
+            ForgeError::State { what: StateProblem::Transferred { to: Some(to) }, .. } => {
+                Some(format!("run the same command for `{to}`"))
+            }
+            ForgeError::State { what: StateProblem::Transferred { to: None }, .. } => Some(
+                "open its address in a browser to see where it is, and give the token access to that repository"
+                    .to_owned(),
+            ),
             ForgeError::Unverified { hint, .. } => Some(hint.clone()),
             ForgeError::SecretFound { .. } => Some(
                 "have the change made without the secret; a false alarm can be allowed with the link that GitHub shows \
@@ -40,7 +52,10 @@ impl From<ForgeError> for Failure {
             ForgeError::RateLimited { .. } => {
                 Some("run the same command again after that; no work is lost".to_owned())
             }
-            ForgeError::Unavailable { .. } => {
+            ForgeError::Unavailable { way: WayThere::ProxyAway, .. } => {
+                Some(format!("{}; then run the same command again, no work is lost", proxies::AWAY))
+            }
+            ForgeError::Unavailable { way: WayThere::Open, .. } => {
                 Some("run the same command again later; no work is lost".to_owned())
             }
             ForgeError::Untrusted { .. } => Some(roots::TRUST.to_owned()),
@@ -49,6 +64,11 @@ impl From<ForgeError> for Failure {
         let kind = match &err {
             ForgeError::Machine { .. } => FailureKind::Machine,
             ForgeError::Unverified { .. } | ForgeError::SecretFound { .. } => FailureKind::Refused,
+            // As of an issue that is closed: there is nothing to be done here, now or later.
+            ForgeError::State {
+                what: StateProblem::Gone | StateProblem::Transferred { .. },
+                ..
+            } => FailureKind::NothingToDo,
             _ => FailureKind::Forge,
         };
         let failure = Failure::new(kind, err.to_string()).in_an_outage(err.outage());

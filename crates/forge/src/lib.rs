@@ -28,7 +28,7 @@ use patchwright_git::push::NewCommits;
 use patchwright_git::{Oid, PushOutcome};
 
 pub use self::edits::Edits;
-pub use self::error::{Credential, ForgeError, Requirement, StateProblem};
+pub use self::error::{Credential, ForgeError, Requirement, StateProblem, WayThere};
 pub use self::identity::{PullRequestDraft, same_repository};
 pub use self::review::{
     BegunCheck, CheckAnnotation, CheckConclusion, CheckDraft, CheckRun, CommentPlace, Comparison,

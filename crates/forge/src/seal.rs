@@ -24,6 +24,7 @@ use super::RepositoryId;
 use super::marker::{as_reference, ending, purpose, words};
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::named_file;
 use patchwright_base::redact;
 
 /// The setting.
@@ -257,7 +258,7 @@ fn is_strong(secret: &SecretString) -> bool {
 fn private_key(env: &Env) -> Option<SecretString> {
     let text = env.secret("PATCHWRIGHT_APP_PRIVATE_KEY").or_else(|| {
         let path = env.var("PATCHWRIGHT_APP_PRIVATE_KEY_FILE")?;
-        fs_err::read_to_string(path).ok().map(SecretString::from)
+        named_file::read_text(path, named_file::MIB).ok().map(SecretString::from)
     })?;
     let text = text.expose_secret().replace("\\n", "\n");
     let text: String = text.split_whitespace().collect();

@@ -10,6 +10,7 @@ use anyhow::Context as _;
 
 use super::Oid;
 use super::clone::Repo;
+use super::owners::Owners;
 use super::tree::{self, Change, FileChange, Mode};
 use patchwright_guest::patch::plan::FileOp;
 use patchwright_guest::patch::tree::Entry;
@@ -27,7 +28,10 @@ pub fn to_working_folder(folder: &Path, repo: &Repo, change: &Change) -> anyhow:
         let ends = check_untouched(&root, repo, file)?;
         steps.add(repo, file, ends).with_context(|| format!("`{}`", file.path))?;
     }
-    root.commit(&steps.in_order())?;
+    let steps = steps.in_order();
+    let owners = Owners::before(folder, &steps);
+    root.commit(&steps)?;
+    owners.restore(folder);
     Ok(())
 }
 

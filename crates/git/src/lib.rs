@@ -32,6 +32,7 @@ mod merge_moves;
 pub mod modules;
 mod names;
 mod one_file;
+mod owners;
 pub mod packed;
 mod partial;
 pub mod push;

@@ -17,6 +17,7 @@ use super::repo::Repo;
 use super::{GitError, Oid};
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::named_file;
 use patchwright_base::redact;
 
 /// Variables with the key, with its file, and with the passphrase of the key.
@@ -129,11 +130,7 @@ fn read(path: &str) -> Result<SecretString> {
     let cannot = |err: std::io::Error| {
         Failure::usage(format!("cannot read the file of `{KEY_FILE}`")).caused_by(err)
     };
-    let is_small = fs_err::metadata(path).map_err(cannot)?.len() <= LARGEST_KEY;
-    if !is_small {
-        return Err(Failure::usage(format!("the file of `{KEY_FILE}` is too large to be a key")));
-    }
-    fs_err::read_to_string(path).map(SecretString::from).map_err(cannot)
+    named_file::read_text(path, LARGEST_KEY).map(SecretString::from).map_err(cannot)
 }
 
 fn unlocked(

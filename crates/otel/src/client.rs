@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use patchwright_base::error::Result;
+use patchwright_base::proxies;
 use patchwright_provider::http;
 
 /// The longest that one request takes, whatever the environment says.
@@ -117,17 +118,24 @@ async fn send(
     let mut request = reqwest::Request::try_from(request)?;
     *request.timeout_mut() = Some(limit);
     // The address may have a password in it.
-    let mut response = client.execute(request).await.map_err(reqwest::Error::without_url)?;
+    let mut response = client.execute(request).await.map_err(why)?;
     let mut answer = Response::builder().status(response.status());
     if let Some(headers) = answer.headers_mut() {
         *headers = std::mem::take(response.headers_mut());
     }
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(reqwest::Error::without_url)? {
+    while let Some(chunk) = response.chunk().await.map_err(why)? {
         body.extend_from_slice(&chunk);
         if body.len() > MAX_ANSWER {
             return Err("the answer is too long".into());
         }
     }
     Ok(answer.body(Bytes::from(body))?)
+}
+
+fn why(err: reqwest::Error) -> HttpError {
+    match proxies::of_error(&err) {
+        Some(_) => proxies::told(err).into(),
+        None => err.without_url().into(),
+    }
 }

@@ -9,7 +9,7 @@ use super::item::Wire;
 use super::retry;
 use super::wire;
 use super::wire::fault::{Fault, FaultKind};
-use patchwright_base::roots;
+use patchwright_base::{proxies, roots};
 
 mod refusals;
 
@@ -39,7 +39,10 @@ pub(super) fn hint(at: &Endpoint, model: &Model, fault: &Fault) -> Option<String
             let wait = retry::spoken(wait);
             format!("run it again in {wait}; the run continues where it stopped")
         }),
-        FaultKind::ProxyUnreachable => Some(PROXY.to_owned()),
+        FaultKind::ProxyUnreachable => Some(format!(
+            "{}; then run it again, the run continues where it stopped",
+            proxies::AWAY
+        )),
         FaultKind::Unreachable if at.owner().is_none() => Some(format!(
             "check that a server runs at `{}`, or name another one with `--base-url`; then run it \
                  again, the run continues where it stopped",
@@ -54,9 +57,6 @@ const HTML_PAGE_IN_SMALL: &str = "an html page";
 
 const BLOCKED: &str = "a page is no answer of the API: a proxy or firewall on the way refuses the request; check \
      `HTTPS_PROXY`, what the network lets through, and the base URL";
-
-const PROXY: &str = "check that the proxy runs and lets this machine through, or unset its variable, or name the server in \
-     `NO_PROXY`; then run it again, the run continues where it stopped";
 
 /// 401 and 403: whose key was sent.
 fn authentication(at: &Endpoint, model: &Model) -> String {

@@ -18,6 +18,7 @@ use super::{
     OnProgress, Progress, Provider, ProviderError, Reply, Request, ToolDeclaration, ToolForm,
 };
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::named_file;
 
 /// Bytes of a script at most.
 const MAX_SCRIPT: u64 = 16 << 20;
@@ -141,12 +142,8 @@ impl ScriptedProvider {
     pub fn open(path: &Path) -> Result<ScriptedProvider> {
         let shown = path.display();
         let unreadable = || Failure::usage(format!("cannot read the script `{shown}`"));
-        let length = fs_err::metadata(path).map_err(|err| unreadable().caused_by(err))?.len();
-        // Checked before reading, so that a wrong path does not fill the memory.
-        if length > MAX_SCRIPT {
-            return Err(unreadable().hint(format!("it may have at most {MAX_SCRIPT} bytes")));
-        }
-        let text = fs_err::read_to_string(path).map_err(|err| unreadable().caused_by(err))?;
+        let text =
+            named_file::read_text(path, MAX_SCRIPT).map_err(|err| unreadable().caused_by(err))?;
         ScriptedProvider::parse(&shown.to_string(), &text)
     }
 

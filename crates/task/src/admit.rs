@@ -47,7 +47,7 @@ pub async fn admit(world: &World, config: &Config, request: IssueRequest) -> Res
     let issue = forge
         .issue(&repository.id, number)
         .await
-        .map_err(|err| Failure::from(err).hint(format!("check the number: {id}#{number}")))?;
+        .map_err(|err| no_issue(&format!("{id}#{number}"), err))?;
     check_issue(&issue, &format!("{id}#{number}"), "worked on")?;
     let viewer = forge.viewer().await.map_err(Failure::from)?;
     let comments =
@@ -68,6 +68,13 @@ pub async fn admit(world: &World, config: &Config, request: IssueRequest) -> Res
         viewer,
         refused_before,
     })
+}
+
+/// An issue that cannot be read, with what to check where it may be that there is none.
+pub(super) fn no_issue(name: &str, err: ForgeError) -> Failure {
+    let missing = matches!(err, ForgeError::NotFound { .. });
+    let failure = Failure::from(err);
+    if missing { failure.hint(format!("check the number: {name}")) } else { failure }
 }
 
 /// Checks that it is an issue, open and not locked. `wanted` is what is to be done with it, such as `worked on`.

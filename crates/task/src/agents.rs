@@ -13,6 +13,7 @@ use patchwright_agent::budget::BudgetShare;
 use patchwright_agent::fallback::{Fallbacks, ModelSetup};
 use patchwright_agent::sub::{DEFAULT_MOST, Kind, KindFallback, SubAgentConfig};
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::named_file;
 use patchwright_config::Mode;
 use patchwright_prompt::{self as prompt, SystemPrompt};
 use patchwright_provider::catalogue::{Catalogue, Model};
@@ -95,7 +96,8 @@ fn operators(folder: Option<&Path>) -> Result<Vec<(String, Vec<u8>)>> {
     for entry in fs_err::read_dir(folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
         if path.extension().is_some_and(|ext| ext == "md") && path.is_file() {
-            found.push((path.display().to_string(), fs_err::read(&path).map_err(unreadable)?));
+            let text = named_file::read(&path, named_file::MIB).map_err(unreadable)?;
+            found.push((path.display().to_string(), text));
         }
     }
     found.sort();

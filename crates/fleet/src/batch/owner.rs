@@ -18,16 +18,27 @@ fn owner_of(repository: &str) -> &str {
 /// no answer.
 pub(super) async fn vanished(fleet: &Fleet, repository: &str) -> Option<String> {
     let id: RepositoryId = repository.parse().ok()?;
-    match fleet.forge.has_owner(&id.owner).await {
+    why_gone(fleet, &id.owner).await
+}
+
+async fn why_gone(fleet: &Fleet, owner: &str) -> Option<String> {
+    match fleet.forge.has_owner(owner).await {
         Ok(true) => None,
-        Ok(false) => Some(words(&id.owner)),
-        // As a GitHub App whose installation there is suspended.
-        Err(err @ ForgeError::Forbidden { .. }) => Some(format!("{}: {err}", words(&id.owner))),
+        Ok(false) => Some(words(owner)),
+        Err(err) if err.is_suspension() => Some(suspended(owner)),
+        Err(err @ ForgeError::Forbidden { .. }) => Some(format!("{}: {err}", words(owner))),
         Err(err) => {
             tracing::debug!(%err, "the owner of a repository cannot be looked at");
             None
         }
     }
+}
+
+/// An App's installation that an owner of the account, or GitHub, has suspended.
+fn suspended(owner: &str) -> String {
+    format!(
+        "the installation of the GitHub App at `{owner}` is suspended; an owner of it ends that in its settings on GitHub"
+    )
 }
 
 fn words(owner: &str) -> String {
@@ -61,7 +72,7 @@ pub(super) async fn check_vanished(
         if count == 0 {
             continue;
         }
-        let why = words(owner);
+        let why = why_gone(fleet, owner).await.unwrap_or_else(|| words(owner));
         if view.campaign.state == CampaignState::Running {
             drive::pause(fleet, &id, &why).await?;
         }

@@ -9,6 +9,7 @@ use serde_saphyr::{Error, Spanned};
 use super::campaign::Campaign;
 use super::{check, template};
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::named_file;
 use patchwright_config::yaml;
 use patchwright_provider::catalogue::suggest;
 
@@ -104,7 +105,7 @@ fn take_prompt(campaign: &mut Campaign, folder: Option<&Path>) -> Result<(), Spe
     if size.len() > LARGEST as u64 {
         return Err(mistake(format!("is larger than {} KB", LARGEST >> 10)));
     }
-    let text = fs_err::read_to_string(&path)
+    let text = named_file::read_text(&path, LARGEST as u64)
         .map_err(|err| mistake(format!("cannot be read: {}", err.kind())))?;
     if text.trim().is_empty() {
         return Err(mistake("is empty".to_owned()));

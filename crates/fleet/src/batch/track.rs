@@ -11,7 +11,7 @@ use super::fleet::Fleet;
 use super::{pace, publish, target};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::github::GitHubForge;
-use patchwright_forge::{Forge, ForgeError, Issue, RepositoryId, Role};
+use patchwright_forge::{Forge, ForgeError, Issue, RepositoryId, Role, StateProblem};
 use patchwright_report::{self as report, campaign as pages};
 use patchwright_types::campaign::{CampaignRow, CampaignState, Millis, Target};
 
@@ -134,8 +134,24 @@ impl Tracker<'_> {
 
     fn trouble(&self, err: ForgeError) -> Failure {
         let place = &self.repository;
-        Failure::forge(format!("the tracking issue in `{place}` could not be brought up to date"))
-            .caused_by(err)
+        let hint = match &err {
+            ForgeError::State { what: StateProblem::Transferred { to }, .. } => {
+                let to = to.as_deref().and_then(|to| Some(to.rsplit_once('#')?.0));
+                let to = to.unwrap_or("OWNER/REPO");
+                Some(format!(
+                    "set `tracking-issue: {to}` in the campaign's file to have one there, or transfer it back"
+                ))
+            }
+            _ => None,
+        };
+        let failure = Failure::forge(format!(
+            "the tracking issue in `{place}` could not be brought up to date"
+        ))
+        .caused_by(err);
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
     }
 
     /// The number that we know it by, when it is in this repository.

@@ -19,7 +19,7 @@ use crate::batch::target::{LeasedRun, shared};
 use crate::store::EndedRun;
 use patchwright_base::duration::format_duration;
 use patchwright_base::error::{Failure, FailureKind, Outage, Result, Service};
-use patchwright_forge::{Forge, ForgeError};
+use patchwright_forge::{Forge, ForgeError, RepositoryId};
 use patchwright_task::campaign;
 use patchwright_task::react::{self, EventOutcome};
 use patchwright_task::world::World;
@@ -70,6 +70,13 @@ impl DeliveryOutcome {
         let text = format!("waits for its turn among what is done on pull request #{number}");
         let (end, moved_to) = (JobEnd::Released, Some(number));
         DeliveryOutcome { end, text, conclusion: "moved", moved_to, ..DeliveryOutcome::ignored("") }
+    }
+
+    /// Whoever owns the repository has shut us out.
+    fn refused(why: &str) -> DeliveryOutcome {
+        let conclusion = FailureKind::Refused.conclusion();
+        let text = format!("{conclusion}: {why}");
+        DeliveryOutcome { conclusion, text, ..DeliveryOutcome::ignored("") }
     }
 
     /// With what the task's run has used, where it gets no other attempt.
@@ -302,11 +309,14 @@ async fn failed(
     delivery: &Delivery,
     failure: &Failure,
 ) -> Result<DeliveryOutcome> {
-    if failure.kind == FailureKind::Forge
-        && failure.outage.is_none()
-        && token_is_refused(fleet, held, delivery).await
-    {
-        return refused(fleet, held, delivery, (Service::ForgeApi, failure)).await;
+    if failure.kind == FailureKind::Forge && failure.outage.is_none() {
+        match shut(fleet, held, delivery).await {
+            Some(Shut::TokenRefused) => {
+                return refused(fleet, held, delivery, (Service::ForgeApi, failure)).await;
+            }
+            Some(Shut::ForGood(why)) => return Ok(DeliveryOutcome::refused(&why)),
+            None => {}
+        }
     }
     let conclusion = failure.kind.conclusion();
     let text = format!("{conclusion}: {}", failure.message);
@@ -354,14 +364,29 @@ async fn refused(
     Ok(DeliveryOutcome { end, text, conclusion, is_error, ..DeliveryOutcome::ignored("") })
 }
 
-/// Whether GitHub takes our token for the repository at all: a failure does not say what was behind it.
-async fn token_is_refused(fleet: &Fleet, held: &Arc<HeldJob>, delivery: &Delivery) -> bool {
-    let Some(repository) = delivery.repository.as_deref().and_then(|name| name.parse().ok()) else {
-        return false;
-    };
+/// Why nothing at all can be done in a delivery's repository.
+enum Shut {
+    TokenRefused,
+    /// No attempt will find it otherwise, until people have changed that.
+    ForGood(String),
+}
+
+/// Whether GitHub lets us into the repository at all: a failure does not say what was behind it.
+async fn shut(fleet: &Fleet, held: &Arc<HeldJob>, delivery: &Delivery) -> Option<Shut> {
+    let repository: RepositoryId = delivery.repository.as_deref()?.parse().ok()?;
     let (id, installation) = ids(delivery);
     let forge = held.forge(fleet).scoped(&repository, id, installation);
-    matches!(forge.repository(&repository).await, Err(ForgeError::Authentication { .. }))
+    match forge.repository(&repository).await.err()? {
+        ForgeError::Authentication { .. } => Some(Shut::TokenRefused),
+        ForgeError::NotFound { .. } => Some(Shut::ForGood(format!(
+            "`{repository}` is gone, or hidden from us by now; redeliver it if that has changed"
+        ))),
+        err if err.is_suspension() => Some(Shut::ForGood(format!(
+            "the App's installation at `{}` is suspended; redeliver it when an owner has ended that",
+            repository.owner
+        ))),
+        _ => None,
+    }
 }
 
 /// What happens next to a delivery that has not come to its end, for people.

@@ -18,6 +18,7 @@ use crate::{Credential, ForgeError};
 use patchwright_base::clock::Clock;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::named_file;
 use patchwright_base::redact;
 
 /// A JWT lasts nine minutes from now and is dated a minute back; GitHub takes ten in all.
@@ -48,7 +49,7 @@ impl Key {
         let (name, pem) = match (env.secret(TEXT), env.var(FILE)) {
             (Some(text), _) => (TEXT, text),
             (None, Some(path)) => {
-                let text = fs_err::read_to_string(path).map_err(|err| {
+                let text = named_file::read_text(path, named_file::MIB).map_err(|err| {
                     Failure::usage(format!("cannot read the file of `{FILE}`")).caused_by(err)
                 })?;
                 (FILE, SecretString::from(text))

@@ -44,6 +44,9 @@ pub(super) enum TransportError {
     /// What went wrong on the way.
     #[error("{0}")]
     Broken(String),
+    /// The proxy that requests go by cannot be connected to.
+    #[error("{0}")]
+    ProxyAway(String),
 }
 
 impl From<String> for TransportError {
@@ -56,7 +59,7 @@ impl From<String> for TransportError {
 #[derive(Clone, Debug)]
 pub(super) struct Addresses {
     /// Ends in `/`, for example `https://ghe.example.com/api/v3/`.
-    root: Url,
+    pub(super) root: Url,
     /// `https://ghe.example.com/api/graphql`, which is not below the root.
     pub(super) graphql: Url,
 }
@@ -202,12 +205,15 @@ impl Connection {
 
     /// Why a request brought no answer. One whose server's certificate is not trusted was not sent.
     fn unanswered(&self, err: reqwest::Error) -> TransportError {
-        let is_refused = roots::is_refused(&err);
+        let (is_refused, proxy) = (roots::is_refused(&err), proxies::of_error(&err));
         let message = transport_words(err);
-        if is_refused {
-            TransportError::NotSent(ForgeError::Untrusted { host: self.addresses.host(), message })
-        } else {
-            TransportError::Broken(message)
+        match proxy {
+            _ if is_refused => TransportError::NotSent(ForgeError::Untrusted {
+                host: self.addresses.host(),
+                message,
+            }),
+            Some(_) => TransportError::ProxyAway(message),
+            None => TransportError::Broken(message),
         }
     }
 }

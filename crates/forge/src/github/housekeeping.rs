@@ -18,7 +18,7 @@ use super::http::{Call, WriteOutcome, segment};
 use super::token::Scope;
 use super::wire::{IssueJson, PullJson, lenient};
 use super::{GitHubForge, ISSUES_WRITE, PULLS_WRITE, route};
-use crate::{Account, Forge, ForgeError, Issue, PullRequest, RepositoryId};
+use crate::{Account, Forge, ForgeError, Issue, PullRequest, RepositoryId, StateProblem};
 use patchwright_git::Oid;
 
 const CONTENTS_WRITE: &str = "contents: write";
@@ -143,7 +143,11 @@ impl GitHubForge {
                 {
                     return Ok(Some(issue));
                 }
-                Ok(_) | Err(ForgeError::NotFound { .. }) => {}
+                Ok(_)
+                | Err(
+                    ForgeError::NotFound { .. }
+                    | ForgeError::State { what: StateProblem::Gone, .. },
+                ) => {}
                 Err(err) => return Err(err),
             }
         }

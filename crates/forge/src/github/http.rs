@@ -22,8 +22,9 @@ use super::layers::{self, ATTEMPTS, Admission, Effect, Redirected};
 use super::limits::Limiter;
 use super::refusal;
 use super::token::{Scope, Token};
-use crate::ForgeError;
+use crate::{ForgeError, WayThere};
 use patchwright_base::error::Service;
+use patchwright_base::github;
 
 /// The API of one GitHub, and who we are there.
 #[derive(Clone)]
@@ -200,6 +201,9 @@ impl Api {
             Err(TransportError::Broken(message)) => {
                 Ok(WriteOutcome::Lost(self.unavailable(message)))
             }
+            Err(TransportError::ProxyAway(message)) => {
+                Ok(WriteOutcome::Lost(self.behind_proxy(message)))
+            }
         }
     }
 
@@ -207,6 +211,10 @@ impl Api {
     pub(super) fn good(&self, call: &Call, reply: Reply) -> Result<Reply, ForgeError> {
         if reply.status.is_success() {
             return Ok(reply);
+        }
+        if let Some(meant) = self.meant_instead(&reply) {
+            let message = format!("status {}; {meant}", reply.status.as_u16());
+            return Err(ForgeError::Malformed { host: self.host(), message });
         }
         let mut err = refusal::explain(&self.host(), call, &reply, &self.secrets());
         if let ForgeError::Authentication { credential, .. } = &mut err {
@@ -220,14 +228,28 @@ impl Api {
         call: &Call,
         reply: &Reply,
     ) -> Result<T, ForgeError> {
-        serde_json::from_slice(&reply.body).map_err(|err| ForgeError::Malformed {
-            host: self.host(),
-            message: format!(
-                "{} could not be read: {}",
+        serde_json::from_slice(&reply.body).map_err(|err| {
+            let meant = self.meant_instead(reply).map(|meant| format!("; {meant}"));
+            let message = format!(
+                "{} could not be read: {}{}",
                 call.thing,
-                refusal::clean(&err.to_string(), &self.secrets())
-            ),
+                refusal::clean(&err.to_string(), &self.secrets()),
+                meant.unwrap_or_default()
+            );
+            ForgeError::Malformed { host: self.host(), message }
         })
+    }
+
+    /// Where GitHub's API most likely is, when an answer is none of it. The API answers in JSON, whatever it answers; the
+    /// pages of the same server do not.
+    fn meant_instead(&self, reply: &Reply) -> Option<String> {
+        let is_json = reply.body.is_empty() || serde_json::from_slice::<Value>(&reply.body).is_ok();
+        let root = self.connection.addresses.root.as_str().trim_end_matches('/');
+        let meant = Some(root).filter(|_| !is_json).and_then(github::meant_api)?;
+        Some(format!(
+            "this is no answer of GitHub's API, and `{root}` does not look like its address: set `GITHUB_API_URL` to \
+             `{meant}`"
+        ))
     }
 
     pub(super) async fn read_json<T: DeserializeOwned>(
@@ -253,6 +275,7 @@ impl Api {
             Ok(reply) => Ok(reply),
             Err(TransportError::NotSent(err)) => Err(err),
             Err(TransportError::Broken(message)) => Err(self.unavailable(message)),
+            Err(TransportError::ProxyAway(message)) => Err(self.behind_proxy(message)),
         }
     }
 
@@ -295,6 +318,16 @@ impl Api {
             service: Service::ForgeApi,
             host: self.host(),
             message: message.into(),
+            way: WayThere::Open,
+        }
+    }
+
+    fn behind_proxy(&self, message: String) -> ForgeError {
+        ForgeError::Unavailable {
+            service: Service::ForgeApi,
+            host: self.host(),
+            message,
+            way: WayThere::ProxyAway,
         }
     }
 

@@ -16,7 +16,14 @@ impl GitHubForge {
     ) -> Result<Issue, ForgeError> {
         let thing = format!("issue `{repository}#{number}`");
         let call = Call::get(route(repository, &format!("issues/{number}")), thing);
-        let reply = self.api.read(&call).await?;
+        let reply = self.api.repeat(&call).await?;
+        if reply.redirected && matches!(reply.status.as_u16(), 403 | 404) {
+            // The repository has this name still, so it is not the repository that is elsewhere.
+            if self.repository(repository).await?.id.is_same(repository) {
+                return Err(transferred(repository, number, None));
+            }
+        }
+        let reply = self.api.good(&call, reply)?;
         let issue: IssueJson = self.api.parse(&call, &reply)?;
         if reply.redirected {
             self.same_repository(repository, number, &issue).await?;
@@ -39,11 +46,7 @@ impl GitHubForge {
         }
         let there = url.rsplit("/repos/").next().unwrap_or("another repository");
         let there = super::refusal::clean(there, &[]);
-        let to = format!("{there}#{}", issue.number);
-        Err(ForgeError::State {
-            message: format!("issue `{repository}#{number}` was transferred to `{to}`"),
-            what: StateProblem::Transferred { to },
-        })
+        Err(transferred(repository, number, Some(format!("{there}#{}", issue.number))))
     }
 
     pub(super) async fn add_reaction(
@@ -103,5 +106,17 @@ impl GitHubForge {
         .json(json!({ "labels": labels }));
         let (reply, _) = self.api.write_repeatable(&call).await?;
         self.api.good(&call, reply).map(|_| ())
+    }
+}
+
+/// An issue that is in another repository now.
+fn transferred(repository: &RepositoryId, number: u64, to: Option<String>) -> ForgeError {
+    let there = match &to {
+        Some(to) => format!("`{to}`; ask for it there"),
+        None => "a repository that the token may not see".to_owned(),
+    };
+    ForgeError::State {
+        message: format!("issue `{repository}#{number}` was transferred to {there}"),
+        what: StateProblem::Transferred { to },
     }
 }

@@ -219,7 +219,7 @@ impl Resends {
                 }
                 Ok(reply) if !reply.status().is_server_error() => return answer,
                 Err(TransportError::NotSent(_)) => return answer,
-                Ok(_) | Err(TransportError::Broken(_)) => {}
+                Ok(_) | Err(TransportError::Broken(_) | TransportError::ProxyAway(_)) => {}
             }
             failures += 1;
             if failures >= ATTEMPTS {

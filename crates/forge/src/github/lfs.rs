@@ -23,7 +23,7 @@ use url::Url;
 
 use super::GitHubForge;
 use super::refusal::clean;
-use crate::{ForgeError, MissingContent, RepositoryId};
+use crate::{ForgeError, MissingContent, RepositoryId, WayThere};
 use patchwright_base::error::Service;
 use patchwright_git::lfs::Pointer;
 
@@ -213,7 +213,12 @@ impl GitHubForge {
 
     fn no_contents(&self, message: &str) -> ForgeError {
         let message = clean(message, &self.api.secrets());
-        ForgeError::Unavailable { service: Service::Git, host: self.api.host(), message }
+        ForgeError::Unavailable {
+            service: Service::Git,
+            host: self.api.host(),
+            message,
+            way: WayThere::Open,
+        }
     }
 
     /// One content, to its place.

@@ -46,14 +46,18 @@ pub(super) fn explain(host: &str, call: &Call, reply: &Reply, secrets: &[&str]) 
                 need: Some(Requirement::Setting(PULL_REQUESTS_BY_ACTIONS)),
             }
         }
+        403 if text.contains("installation has been suspended") => {
+            ForgeError::Forbidden { action, message, need: Some(Requirement::ActiveInstallation) }
+        }
         // No permission of a token changes that.
         403 if text.contains("forking is disabled") => {
             ForgeError::Forbidden { action, message, need: None }
         }
         403 => ForgeError::Forbidden { action, message, need: permission(call, reply) },
         404 => ForgeError::NotFound { what: absent(call) },
-        410 => ForgeError::NotFound {
-            what: format!("{} (deleted, or issues are turned off there)", call.thing),
+        410 => ForgeError::State {
+            what: StateProblem::Gone,
+            message: format!("{} was deleted, or issues are turned off there", call.thing),
         },
         409 if text.contains("is empty") => ForgeError::State {
             what: StateProblem::Empty,

@@ -28,6 +28,7 @@ use super::firmware::{self, CloudVendor};
 use super::{Credential, IssuedCredential, Signer, actions, refused, unavailable};
 use crate::wire::fault::Fault;
 use patchwright_base::env::Env;
+use patchwright_base::named_file;
 use patchwright_base::redact;
 
 /// For whom GitHub issues the token that is exchanged for a role.
@@ -243,11 +244,9 @@ struct Files;
 
 impl FileRead for Files {
     async fn file_read(&self, path: &str) -> reqsign_core::Result<Vec<u8>> {
-        let size = tokio::fs::metadata(path).await?.len();
-        if size > MOST {
-            return Err(Error::config_invalid(format!("`{path}` is too large")));
-        }
-        Ok(tokio::fs::read(path).await?)
+        let named = path.to_owned();
+        let reading = tokio::task::spawn_blocking(move || named_file::read(named, MOST));
+        Ok(reading.await.map_err(std::io::Error::other).flatten()?)
     }
 }
 

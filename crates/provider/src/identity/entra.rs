@@ -12,6 +12,7 @@ use super::firmware::{self, CloudVendor};
 use super::{IssuedCredential, actions, refused};
 use crate::wire::fault::Fault;
 use patchwright_base::env::Env;
+use patchwright_base::named_file;
 
 /// For what the token is good.
 const RESOURCE: &str = "https://cognitiveservices.azure.com";
@@ -203,8 +204,7 @@ fn with_query(address: &str, variable: &str, version: &str, env: &Env) -> Result
 /// A file that a variable of the user's names.
 pub(super) async fn read_file(path: &str) -> Result<String, Fault> {
     let failed = |err: std::io::Error| refused(format!("`{path}` cannot be read: {err}"));
-    if tokio::fs::metadata(path).await.map_err(failed)?.len() > MOST {
-        return Err(refused(format!("`{path}` is too large")));
-    }
-    tokio::fs::read_to_string(path).await.map_err(failed)
+    let named = path.to_owned();
+    let reading = tokio::task::spawn_blocking(move || named_file::read_text(named, MOST));
+    reading.await.map_err(std::io::Error::other).flatten().map_err(failed)
 }

@@ -2,6 +2,7 @@
 //! it is reached.
 
 use std::io::ErrorKind;
+use std::path::PathBuf;
 
 use http::Uri;
 use http::uri::Scheme;
@@ -12,13 +13,16 @@ use kube::config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig, Kubeconfi
 use super::login::unidentified;
 use patchwright_base::env::Env;
 use patchwright_base::error::chain;
-use patchwright_base::proxies;
+use patchwright_base::{named_file, proxies};
+
+/// Bytes of a kubeconfig, or of a file that it names.
+const MAX_FILE: u64 = 16 << 20;
 
 /// The server of these kubeconfigs (a value of `KUBECONFIG`, in which a colon stands between two of them); without, that
 /// of the environment's (`KUBECONFIG`, `~/.kube/config`), else the one that this process is a pod of. The error is in
 /// words.
 pub(super) async fn find(files: Option<&str>) -> Result<Config, String> {
-    let of_files = match files.map_or_else(Kubeconfig::read, merged) {
+    let of_files = match files.map_or_else(usual, merged) {
         Ok(kubeconfig) => of_kubeconfig(kubeconfig).await,
         Err(err) => Err(err),
     };
@@ -67,7 +71,7 @@ fn merged(files: &str) -> Result<Kubeconfig, KubeconfigError> {
     let mut all = None::<Kubeconfig>;
     let mut missing = None;
     for file in files.split(':').filter(|file| !file.is_empty()) {
-        match Kubeconfig::read_from(file) {
+        match read_from(file) {
             Ok(read) => all = Some(all.unwrap_or_default().merge(read)?),
             Err(KubeconfigError::ReadConfig(err, path)) if err.kind() == ErrorKind::NotFound => {
                 missing.get_or_insert(KubeconfigError::ReadConfig(err, path));
@@ -76,6 +80,41 @@ fn merged(files: &str) -> Result<Kubeconfig, KubeconfigError> {
         }
     }
     all.map_or_else(|| missing.map_or_else(|| Ok(Kubeconfig::default()), Err), Ok)
+}
+
+/// What the environment's kubeconfigs say (`KUBECONFIG`, `~/.kube/config`).
+fn usual() -> Result<Kubeconfig, KubeconfigError> {
+    let env = Env::from_process();
+    let of_home = || Some(format!("{}/.kube/config", env.var("HOME")?));
+    let files = env.var("KUBECONFIG").map(str::to_owned).or_else(of_home).unwrap_or_default();
+    for file in files.split(':').filter(|file| !file.is_empty()) {
+        bounded(file)?;
+    }
+    let read = Kubeconfig::read()?;
+    has_bounded_files(&read)?;
+    Ok(read)
+}
+
+fn read_from(file: &str) -> Result<Kubeconfig, KubeconfigError> {
+    bounded(file)?;
+    let read = Kubeconfig::read_from(file)?;
+    has_bounded_files(&read)?;
+    Ok(read)
+}
+
+/// The library reads files as a whole, also one that has no end.
+fn bounded(file: &str) -> Result<(), KubeconfigError> {
+    named_file::check(file, MAX_FILE)
+        .map_err(|err| KubeconfigError::ReadConfig(err, PathBuf::from(file)))
+}
+
+/// The files with keys, certificates and tokens that a kubeconfig names, too.
+fn has_bounded_files(read: &Kubeconfig) -> Result<(), KubeconfigError> {
+    let clusters = read.clusters.iter().filter_map(|it| it.cluster.as_ref());
+    let users = read.auth_infos.iter().filter_map(|it| it.auth_info.as_ref());
+    let of_users = users.flat_map(|it| [&it.client_certificate, &it.client_key, &it.token_file]);
+    let named = clusters.map(|it| &it.certificate_authority).chain(of_users);
+    named.flatten().try_for_each(|file| bounded(file))
 }
 
 async fn of_kubeconfig(kubeconfig: Kubeconfig) -> Result<Config, KubeconfigError> {

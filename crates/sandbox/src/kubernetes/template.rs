@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::named_file;
 
 /// The container that commands run in.
 pub(super) const CONTAINER: &str = "sandbox";
@@ -58,11 +59,7 @@ impl Template {
             Failure::usage(format!("the template of sandbox pods `{name}` cannot be read"))
                 .caused_by(err)
         };
-        if fs_err::metadata(path).map_err(unreadable)?.len() > LONGEST {
-            let message = format!("the template of sandbox pods `{name}` is longer than 1 MiB");
-            return Err(Failure::usage(message));
-        }
-        let text = fs_err::read_to_string(path).map_err(unreadable)?;
+        let text = named_file::read_text(path, LONGEST).map_err(unreadable)?;
         Template::parse(&text).map_err(|why| {
             let message = format!("the template of sandbox pods `{name}` cannot be used: {why}");
             Failure::usage(message)

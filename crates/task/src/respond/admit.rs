@@ -1,7 +1,7 @@
 //! From a comment to a request that we may and shall answer. Reads only; what is refused here has
 //! cost no container and no model call, and gets no reply.
 
-use super::super::admit::{check_actor, is_us, unreachable};
+use super::super::admit::{check_actor, is_us, no_issue, unreachable};
 use super::stop::{self, State};
 use crate::context::references::LinkedIssues;
 use crate::run::Run;
@@ -57,10 +57,7 @@ pub async fn admit(
         return Err(Failure::nothing_to_do(format!("`{}` is archived", repository.id)));
     }
     let subject = format!("{}#{number}", request.repository);
-    let issue = forge
-        .issue(&repository.id, number)
-        .await
-        .map_err(|err| Failure::from(err).hint(format!("check the number: {subject}")))?;
+    let issue = forge.issue(&repository.id, number).await.map_err(|err| no_issue(&subject, err))?;
     let pull = if issue.is_pull_request {
         Some(forge.pull_request(&repository.id, number).await.map_err(Failure::from)?)
     } else {

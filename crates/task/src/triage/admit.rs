@@ -51,7 +51,7 @@ pub(super) async fn admit(
     let issue = forge
         .issue(&repository.id, number)
         .await
-        .map_err(|err| Failure::from(err).hint(format!("check the number: {id}#{number}")))?;
+        .map_err(|err| admit::no_issue(&format!("{id}#{number}"), err))?;
     wanted(config, &repository, &issue)?;
     let comments =
         forge.comments(&repository.id, number, MAX_COMMENTS).await.map_err(Failure::from)?;

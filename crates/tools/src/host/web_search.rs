@@ -26,6 +26,7 @@ use crate::schema;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result as Outcome};
 use patchwright_base::invisible::invisible;
+use patchwright_base::proxies;
 use patchwright_base::redact::Redactor;
 use patchwright_config::Config;
 use patchwright_config::web_search::{Engine, JsonShape, Searcher};
@@ -161,7 +162,7 @@ impl SearchEngine {
 
     async fn ask(&self, words: &str) -> Result<Value, SearchFailure> {
         let asking = async {
-            let lost = |err: reqwest::Error| SearchFailure::Lost(cause(&err));
+            let lost = |err: reqwest::Error| SearchFailure::Lost(cause(err));
             let response = self.request(words).send().await.map_err(lost)?;
             if !response.status().is_success() {
                 return Err(refusal(&response));
@@ -288,12 +289,15 @@ fn read(body: &[u8]) -> Result<Value, SearchFailure> {
 }
 
 /// The last cause, which does not name the address.
-fn cause(err: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = err;
+fn cause(err: reqwest::Error) -> String {
+    if proxies::of_error(&err).is_some() {
+        return proxies::told_to_model(err);
+    }
+    let mut cause: &dyn std::error::Error = &err;
     while let Some(next) = cause.source() {
         cause = next;
     }
-    if std::ptr::addr_eq(cause, err) { "the request failed".to_owned() } else { cause.to_string() }
+    if std::ptr::addr_eq(cause, &err) { "the request failed".to_owned() } else { cause.to_string() }
 }
 
 /// One line of others' text: without tags, what nobody sees, and our own secrets.

@@ -7,6 +7,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 use super::oauth::challenge::Challenge;
 use super::text;
 use patchwright_base::error::chain;
+use patchwright_base::proxies;
 
 /// Longest explanation, in bytes.
 const MAX_WHY: usize = 600;
@@ -88,6 +89,10 @@ fn over_http(err: &HttpError) -> String {
         }
         HttpError::UnexpectedServerResponse(_) | HttpError::Deserialize(_) => {
             "it did not answer in the way of the protocol".to_owned()
+        }
+        HttpError::Client(sent) => {
+            let way = proxies::way_of_error(sent).map(|way| format!("{way}: "));
+            text::line(&format!("{}{}", way.unwrap_or_default(), chain(err)), MAX_WHY)
         }
         err => text::line(&chain(err), MAX_WHY),
     }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::named_file;
 
 /// The container that the run is in.
 pub(super) const CONTAINER: &str = "patchwright";
@@ -41,11 +42,7 @@ impl PodTemplate {
         let unreadable = |err: std::io::Error| {
             Failure::usage(format!("the pod template `{name}` cannot be read")).caused_by(err)
         };
-        let size = fs_err::metadata(path).map_err(unreadable)?.len();
-        if size > LONGEST {
-            return Err(Failure::usage(format!("the pod template `{name}` is too long")));
-        }
-        let text = fs_err::read_to_string(path).map_err(unreadable)?;
+        let text = named_file::read_text(path, LONGEST).map_err(unreadable)?;
         PodTemplate::parse(&text).map_err(|why| {
             Failure::usage(format!("the pod template `{name}` cannot be used: {why}"))
                 .hint("`docs/kubernetes/pod-template.yaml` is one to start from")

@@ -85,7 +85,8 @@ fn decision(err: &ForgeError) -> PublishDecision {
         ForgeError::Git { .. } => PublishDecision::Retry(ErrorClass::Publish),
         // Not written to the store: the new holder of the lease writes the end.
         ForgeError::Fenced { .. } => PublishDecision::Retry(ErrorClass::Lost),
-        ForgeError::NotFound { .. } | ForgeError::State { what: StateProblem::Archived, .. } => {
+        ForgeError::NotFound { .. }
+        | ForgeError::State { what: StateProblem::Archived | StateProblem::Gone, .. } => {
             PublishDecision::Final(ErrorClass::Access)
         }
         ForgeError::Forbidden { need, .. } => {
@@ -219,7 +220,7 @@ pub(super) async fn end(
 mod tests {
     use crate::batch::publish::publish_error::{PublishDecision, decision};
     use patchwright_base::error::Service;
-    use patchwright_forge::{Credential, ForgeError, Requirement, StateProblem};
+    use patchwright_forge::{Credential, ForgeError, Requirement, StateProblem, WayThere};
     use patchwright_types::campaign::ErrorClass;
 
     #[test]
@@ -238,6 +239,7 @@ mod tests {
                     service: Service::ForgeApi,
                     host: text(),
                     message: text(),
+                    way: WayThere::Open,
                 },
                 PublishDecision::Retry(ErrorClass::Forge),
             ),

@@ -8,6 +8,7 @@ use url::Url;
 use super::grant::is_usable;
 use super::resource;
 use super::token::PATIENCE;
+use patchwright_base::proxies;
 
 /// The scope for which many give a refresh token (`OpenID` Connect Core 1.0, section 11).
 pub(super) const OFFLINE: &str = "offline_access";
@@ -128,8 +129,8 @@ pub(super) async fn get<T: DeserializeOwned>(
     let host = at.host_str().unwrap_or_default();
     let answer =
         client.get(at.clone()).timeout(PATIENCE).header("accept", "application/json").send().await;
-    let answer =
-        answer.map_err(|err| format!("`{host}` cannot be asked: {}", err.without_url()))?;
+    let answer = answer
+        .map_err(|err| format!("`{host}` cannot be asked: {}", proxies::told_to_model(err)))?;
     if !answer.status().is_success() {
         return Ok(None);
     }

@@ -18,6 +18,7 @@ use super::login::random;
 use super::token::{self, PATIENCE};
 use super::trouble;
 use crate::mcp::text;
+use patchwright_base::proxies;
 
 /// What people see on the page where they log in.
 const NAME: &str = "Patchwright";
@@ -118,7 +119,7 @@ async fn ask(
         .header("content-type", "application/json")
         .body(about.to_string());
     let answer = asked.send().await.map_err(|err| {
-        format!("the registration endpoint cannot be asked: {}", err.without_url())
+        format!("the registration endpoint cannot be asked: {}", proxies::told_to_model(err))
     })?;
     let status = answer.status();
     let strange = || {

@@ -15,6 +15,7 @@ use super::challenge::Challenge;
 use super::discovery::{Why, get, is_same};
 use super::token::PATIENCE;
 use crate::mcp::text;
+use patchwright_base::proxies;
 
 /// What is asked without a token: the protocol has it answered at any time, and it begins no session.
 const PING: &str = r#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#;
@@ -54,7 +55,7 @@ async fn challenge(client: &reqwest::Client, server: &Url) -> Result<Challenge, 
         .body(PING);
     let answer = asked.send().await.map_err(|err| {
         let host = server.host_str().unwrap_or_default();
-        format!("`{host}` cannot be asked: {}", err.without_url())
+        format!("`{host}` cannot be asked: {}", proxies::told_to_model(err))
     })?;
     if answer.status() != StatusCode::UNAUTHORIZED {
         return Ok(Challenge::default());

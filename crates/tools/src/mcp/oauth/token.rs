@@ -17,6 +17,7 @@ use super::discovery::{self, ClientAuthentication, Endpoint, Why, bounded, is_sa
 use super::grant::{Credentials, Grant, RefreshToken};
 use super::stored::StoredToken;
 use super::trouble;
+use patchwright_base::proxies;
 use patchwright_base::redact;
 
 /// How long an authorization server may take for an answer.
@@ -297,8 +298,9 @@ pub(super) async fn exchange(
     asked: &[(&str, &str)],
 ) -> Result<TokenResponse, Why> {
     let answer = send(http, client, endpoint, asked).await;
-    let answer = answer
-        .map_err(|err| format!("the token endpoint cannot be asked: {}", err.without_url()))?;
+    let answer = answer.map_err(|err| {
+        format!("the token endpoint cannot be asked: {}", proxies::told_to_model(err))
+    })?;
     let status = answer.status();
     let body = bounded(answer).await.map_err(|why| format!("the token endpoint {why}"))?;
     let answer: TokenResponse = serde_json::from_slice(&body).map_err(|_| {
