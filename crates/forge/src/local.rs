@@ -99,11 +99,9 @@ impl LocalForge {
     }
 
     fn about(&self, id: &RepositoryId) -> Result<RepositoryFile, ForgeError> {
-        let about = self.store.about()?;
-        if about.id == *id {
-            Ok(about)
-        } else {
-            Err(ForgeError::NotFound { what: format!("repository `{id}`") })
+        match self.store.about()? {
+            about if about.id == *id => Ok(about),
+            _ => Err(ForgeError::NotFound { what: format!("repository `{id}`") }),
         }
     }
 
