@@ -162,6 +162,16 @@ fn moved_cases() -> Vec<Moved<'static>> {
             with("old", "a", "Z"),
             &[("old", ConflictKind::Unmerged, None)],
         ),
+    ]
+}
+
+/// Files whose lines are taken from both sides, and files that are nothing.
+fn united_cases() -> Vec<Moved<'static>> {
+    let old = || vec![file("old", lines("a", "z")), file("other", "x\n")];
+    let with =
+        |path: &str, first: &str, last: &str| vec![deleted("old"), file(path, lines(first, last))];
+    let changed = || vec![file("old", lines("b", "z"))];
+    vec![
         (
             "that takes the lines of both",
             united("NEWS", "a\nz\n"),
@@ -180,14 +190,14 @@ fn moved_cases() -> Vec<Moved<'static>> {
             "that takes the lines of both, moved here",
             united("old", &lines("a", "z")),
             with("new", "A", "z"),
-            with("old", "b", "z"),
+            changed(),
             &[("new", ConflictKind::Marked, WAS)],
         ),
         (
             "that takes the lines of both at the new place",
             united("*", &lines("a", "z")).into_iter().chain(old()).collect(),
             with("new", "A", "z"),
-            with("old", "b", "z"),
+            changed(),
             &[],
         ),
         (
@@ -201,7 +211,7 @@ fn moved_cases() -> Vec<Moved<'static>> {
             "of nothing",
             vec![file("old", ""), file("other", "x\n")],
             vec![deleted("old"), file("new", "")],
-            gone(),
+            vec![deleted("old")],
             &[],
         ),
     ]
@@ -210,7 +220,7 @@ fn moved_cases() -> Vec<Moved<'static>> {
 /// The real git is the judge of what is a conflict, and of what comes of it where there is none.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_moved_is_merged_or_in_conflict_as_in_git() {
-    for (name, before, base, change, wanted) in moved_cases() {
+    for (name, before, base, change, wanted) in moved_cases().into_iter().chain(united_cases()) {
         let (_world, repo, oids) = sides(&before, &base, &change).await;
         let [_, ours, theirs] = oids.map(|oid| oid.to_string());
         let attributes = format!("attr.tree={ours}");

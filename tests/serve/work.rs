@@ -252,10 +252,13 @@ fn a_role_that_cannot_be_read_is_asked_for_again() {
     }
 }
 
+/// What is done to the world, and what is said of it.
+type Ended = (fn(&TestWorld), &'static str);
+
 /// What was deleted or moved is no outage: it is not tried again, and not counted as an error.
 #[test]
 fn what_is_gone_ends_at_once() {
-    let gone: [(fn(&TestWorld), &str); 3] = [
+    let gone: [Ended; 3] = [
         (
             |it| it.github.change(|here| here.issues.get_mut(&7).unwrap().deleted = true),
             "was deleted",

@@ -16,20 +16,7 @@ impl From<ForgeError> for Failure {
                  `pull-requests: write`"
                     .to_owned(),
             ),
-            ForgeError::Forbidden { need: Some(need), .. } => Some(match need {
-                Requirement::Permission(_) => format!("give the token {need}"),
-                Requirement::Workflows => {
-                    "the token may not change workflow files; leave them to be handed \
-                                    over as a patch, or give the token the `workflows` permission"
-                        .to_owned()
-                }
-                Requirement::Setting(_) => format!("turn on {need}"),
-                Requirement::ActiveInstallation => {
-                    "an owner of the account ends the suspension in its settings on GitHub, under \u{201c}GitHub \
-                     Apps\u{201d}, \u{201c}Configure\u{201d}; then run the same command again"
-                        .to_owned()
-                }
-            }),
+            ForgeError::Forbidden { need: Some(need), .. } => Some(how_to_get(need)),
             ForgeError::State { what: StateProblem::Transferred { to: Some(to) }, .. } => {
                 Some(format!("run the same command for `{to}`"))
             }
@@ -75,6 +62,24 @@ impl From<ForgeError> for Failure {
         match hint {
             Some(hint) => failure.hint(hint),
             None => failure,
+        }
+    }
+}
+
+/// How what is needed can be had.
+fn how_to_get(need: &Requirement) -> String {
+    match need {
+        Requirement::Permission(_) => format!("give the token {need}"),
+        Requirement::Workflows => {
+            "the token may not change workflow files; leave them to be handed over as a patch, or give the token the \
+             `workflows` permission"
+                .to_owned()
+        }
+        Requirement::Setting(_) => format!("turn on {need}"),
+        Requirement::ActiveInstallation => {
+            "an owner of the account ends the suspension in its settings on GitHub, under \u{201c}GitHub \
+             Apps\u{201d}, \u{201c}Configure\u{201d}; then run the same command again"
+                .to_owned()
         }
     }
 }

@@ -78,6 +78,7 @@ impl std::str::FromStr for RepositoryId {
 }
 
 /// What we need to know of a repository.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, as the forge tells them")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Repository {
     /// As the forge spells it now (after renames).

@@ -40,8 +40,15 @@ pub(super) fn of_kind(
         words_of(command, kind.programs) || !KINDS.iter().any(|it| words_of(command, it.programs))
     };
     if !found.is_empty() {
+        let are_parts = found.iter().all(|(_, step)| is_part(step) && rank(step) > 1);
         let made = found.into_iter().map(|found| of_step(files, ci, found, &is_for_it));
         plan.checks.extend(made);
+        if !are_parts || ci::needs_browser(files, folder, command) {
+            return;
+        }
+    }
+    // Where it is more than a case of a test, CI says so.
+    if is_beside_code(folder) && plan.checks.iter().any(|check| check.folder.is_empty()) {
         return;
     }
     if let Some(step) = may_fail(ci, kind, folder) {
@@ -163,6 +170,22 @@ fn is_whole(command: &str, programs: &[&str]) -> bool {
     words.all(|word| WHOLE.contains(&word) || programs.contains(&word))
 }
 
+/// A folder of tests: a package in it is a case of them, or what they use.
+fn is_beside_code(folder: &str) -> bool {
+    const NAMES: &[&str] = &["test", "tests", "__tests__", "integrationTests", "playground"];
+    folder.split('/').any(|name| NAMES.contains(&name))
+}
+
+/// A test step names the folder or the file of the tests that it runs.
+fn is_part(step: &CiStep) -> bool {
+    let mut words = step.command.split_whitespace().skip(1).filter(|word| !word.starts_with('-'));
+    let is_place = |word: &str| {
+        ["tests/", "test/", "spec/"].iter().any(|it| word.trim_start_matches("./").starts_with(it))
+            && word.trim_end_matches('/').contains('/')
+    };
+    words.any(is_place)
+}
+
 /// How much a test step says about most changes: the lower, the more.
 fn rank(step: &CiStep) -> u8 {
     const ASIDE: &[&str] = &[
@@ -188,7 +211,7 @@ fn rank(step: &CiStep) -> u8 {
     let is_of_kind = KINDS.iter().any(|kind| is_whole(command, kind.programs));
     match () {
         () if is_of_kind => 0,
-        () if command.contains("unit") => 1,
+        () if command.replace("phpunit", "").contains("unit") => 1,
         () if ASIDE.iter().any(|word| command.contains(word)) => 3,
         () => 2,
     }
@@ -204,7 +227,8 @@ pub(super) fn usable(ci: &CiPlan) -> impl Iterator<Item = (&Job, &CiStep)> {
         .partition(|job| !job.services.is_empty());
     [without, with].into_iter().flat_map(|jobs| {
         let steps = jobs.into_iter().flat_map(|job| job.tests().map(move |step| (job, step)));
-        let can_run = |step: &CiStep| !ci::needs_more(&step.command) && step.command.len() < 2_000;
+        let can_run =
+            |step: &CiStep| !ci::needs_more(&step.with_environment()) && step.command.len() < 2_000;
         let mut steps: Vec<(&Job, &CiStep)> = steps.filter(|(_, step)| can_run(step)).collect();
         steps.sort_by_key(|(_, step)| rank(step));
         steps

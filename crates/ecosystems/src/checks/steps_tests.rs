@@ -301,3 +301,40 @@ fn tests_that_need_a_browser_are_left_to_ci() {
         [(".github/workflows/ci.yml", workflow.as_str()), ("package.json", scripts.as_str())];
     assert_eq!(detect(&tree(&files), &[], false).commands(), ["npm test"]);
 }
+
+#[test]
+fn what_ci_tests_in_parts_only_is_tested_by_convention_as_well() {
+    let workflow = job("      - run: vendor/bin/phpunit tests/Integration/Sqlite\n");
+    let files = [
+        (".github/workflows/ci.yml", workflow.as_str()),
+        ("composer.json", "{}"),
+        ("phpunit.xml", ""),
+    ];
+    let parts = ["vendor/bin/phpunit tests/Integration/Sqlite", "vendor/bin/phpunit"];
+    assert_eq!(detect(&tree(&files), &[], false).commands(), parts);
+    let whole = workflow.replace("tests/Integration/Sqlite", "tests/");
+    let files = [(".github/workflows/ci.yml", whole.as_str()), files[1], files[2]];
+    assert_eq!(detect(&tree(&files), &[], false).commands(), ["vendor/bin/phpunit tests/"]);
+}
+
+#[test]
+fn steps_for_another_compiler_are_left_to_ci() {
+    let steps = ["cargo +nightly test", "cargo +1.80 test", "cargo test -Zbuild-std"];
+    let steps: String = steps.iter().map(|it| format!("      - run: {it}\n")).collect();
+    let with = "      - run: cargo test --doc\n        env: {RUSTFLAGS: -Zsanitizer=address}\n";
+    let workflow = job(&format!("{steps}{with}      - run: cargo +stable test --all\n"));
+    let files = [(".github/workflows/ci.yml", workflow.as_str()), ("Cargo.toml", "[package]\n")];
+    assert_eq!(detect(&tree(&files), &[], false).commands(), ["cargo +stable test --all"]);
+}
+
+#[test]
+fn cases_of_tests_are_no_packages_beside_a_root() {
+    let one = r#"{"scripts": {"test": "x"}}"#;
+    let files = [("package.json", one), ("test/esm/package.json", one)];
+    assert_eq!(detect(&tree(&files), &[], false).commands(), ["npm test"]);
+    let workflow = job("      - run: npm test\n        working-directory: test/esm\n");
+    let with = [files.as_slice(), &[(".github/workflows/ci.yml", workflow.as_str())]].concat();
+    let both = ["npm test", "cd test/esm && npm test"];
+    assert_eq!(detect(&tree(&with), &[], false).commands(), both);
+    assert_eq!(detect(&tree(&files[1..]), &[], false).commands(), both[1..]);
+}

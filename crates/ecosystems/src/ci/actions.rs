@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde_json::{Map, Value};
 
 use super::expressions::{ExpressionValues, resolve, runs, value_of};
-use super::matrix::MatrixEntry;
+use super::matrix::{self, MatrixEntry};
 use super::steps::{SetupVersion, StepReader};
 use super::{CiPlan, Job, MAX_FILES, MAX_JOBS};
 use crate::files::{self, Files};
@@ -69,8 +69,18 @@ struct Found {
 fn add(found: Vec<Found>, plan: &mut CiPlan) {
     let has_tests = |it: &Found| it.job.is_for_agents || it.job.tests().next().is_some();
     let (with, without): (Vec<&Found>, Vec<&Found>) = found.iter().partition(|it| has_tests(it));
-    for it in with.into_iter().chain(without).flat_map(|it| &it.versions) {
-        plan.version(it.tool, it.version.clone(), &it.file, &it.action);
+    // Of releases the newest, and else the first that is named.
+    for jobs in [with, without] {
+        let mut versions: Vec<&SetupVersion> = jobs.iter().flat_map(|it| &it.versions).collect();
+        let words = versions.iter().filter(|it| matrix::release(&it.version).is_none());
+        let words: BTreeSet<&str> = words.map(|it| it.tool).collect();
+        versions.sort_by_key(|it| {
+            let release = matrix::release(&it.version).filter(|_| !words.contains(it.tool));
+            std::cmp::Reverse(release)
+        });
+        for it in versions {
+            plan.version(it.tool, it.version.clone(), &it.file, &it.action);
+        }
     }
     plan.jobs.extend(found.into_iter().map(|it| it.job).filter(|job| !job.steps.is_empty()));
 }

@@ -150,7 +150,7 @@ jobs:
 
 #[test]
 fn a_workflow_is_read_with_what_its_caller_gives() {
-    let caller = "on: [push, pull_request]
+    let ci = "on: [push, pull_request]
 jobs:
   unit:
     uses: ./.github/workflows/called.yml
@@ -159,11 +159,11 @@ jobs:
       node: 22
 ";
     let release = "on: release\njobs:\n  test:\n    uses: ./.github/workflows/called.yml\n    with: {suite: release, node: 18}\n";
-    let called = (".github/workflows/called.yml", CALLED);
-    let with = |files: &[(&str, &str)]| read(&[&[called], files].concat());
+    let reusable = (".github/workflows/called.yml", CALLED);
+    let with = |files: &[(&str, &str)]| read(&[&[reusable], files].concat());
 
     let plan =
-        with(&[(".github/workflows/ci.yml", caller), (".github/workflows/release.yml", release)]);
+        with(&[(".github/workflows/ci.yml", ci), (".github/workflows/release.yml", release)]);
     assert_eq!(steps(&plan), ["workflows/called.yml:14 $ npm test -- --suite unit"]);
     assert_eq!(plan.versions["node"].value, "22");
     // A release alone says nothing about a change.
@@ -174,12 +174,12 @@ jobs:
     assert!(alone.versions.is_empty(), "{:?}", alone.versions);
     // Each call is read with what it gives.
     let twice = format!(
-        "{caller}  types:\n    uses: ./.github/workflows/called.yml\n    with: {{suite: types, node: 22}}\n"
+        "{ci}  types:\n    uses: ./.github/workflows/called.yml\n    with: {{suite: types, node: 22}}\n"
     );
     let found = steps(&with(&[(".github/workflows/ci.yml", &twice)]));
     assert!(found[0].ends_with("--suite unit") && found[1].ends_with("--suite types"), "{found:?}");
     // A call that does not happen for a change.
-    let pushed = caller.replace("unit:\n", "unit:\n    if: github.ref == 'refs/heads/main'\n");
+    let pushed = ci.replace("unit:\n", "unit:\n    if: github.ref == 'refs/heads/main'\n");
     assert!(with(&[(".github/workflows/ci.yml", &pushed)]).jobs.is_empty());
     // Workflows that call each other.
     let both = "on: {pull_request: , workflow_call: }\njobs:\n  a:\n    uses: ./.github/workflows/ci.yml\n  b:\n    steps:\n      - run: pytest\n";
@@ -298,7 +298,12 @@ jobs:
         with: {python-version: '${{ matrix.python }}'}
       - run: pytest --name ${{ matrix.name }}
 ";
-    let plan = read(&[(".github/workflows/a.yml", scan), (".github/workflows/b.yml", test)]);
+    let older = test.replace("'3.13'", "'3.10'").replace("- {name: windows", "- {name: mac");
+    let plan = read(&[
+        (".github/workflows/a.yml", scan),
+        (".github/workflows/b.yml", &older),
+        (".github/workflows/c.yml", test),
+    ]);
     assert_eq!(plan.versions["python"].value, "3.13");
     assert!(steps(&plan).last().unwrap().ends_with("$ pytest --name new"));
 }

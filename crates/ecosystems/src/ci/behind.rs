@@ -11,6 +11,7 @@ const OTHERS: &[&str] = &[
     "lint",
     "fmt",
     "format",
+    "formatted",
     "style",
     "typecheck",
     "types",

@@ -32,7 +32,7 @@ static USES: LazyLock<Vec<(Regex, StepPurpose)>> = LazyLock::new(|| {
         (r"\b(cargo|go|dotnet|mix|deno|swift|zig|dart|flutter|stack|cabal|lein|sbt|bazel|meson|hatch)\s+(\+\S+\s+|run\s+)?(nextest|tests?|llvm-cov)\b|\bcargo\s+hack\s+test\b", StepPurpose::Test),
         (r"\b(npm|pnpm|yarn|bun)\s+(-\S+\s+|run\s+|run-script\s+|-r\s+)*(test|t|tests|unit)\b(:\S+)?|\bnode\s+--test\b|\b(npx|pnpm|yarn|bunx)\s+(jest|vitest|mocha|ava|tap|karma)\b", StepPurpose::Test),
         (r"\b(jest|vitest|mocha|rspec|phpunit|pest|ctest|prove|bats|busted)\b|\brake\s+(test|spec)\b|\brails\s+test\b|\bcomposer\s+(run(-script)?\s+)?test\b", StepPurpose::Test),
-        (r"\b(mvnw?|gradlew?)\s(.*[\s:])?(test|allTests|verify|check)(\s|$)|\b(make|just|task|ninja|cmake)\b.*\b(tests?(_\w+)?|check|unit-?tests?)\b|(^|\s)(\./|bash |sh )?\S*(run-?_?tests?|test)\.sh\b|(^|\s)\./(\S*/)?run[-_]?tests?(\s|$)|(^|\s)(\./Build|dzil|minil|scons|(\./)?waf)\s+(test|check)\b", StepPurpose::Test),
+        (r"\b(mvnw?|gradlew?)\s(.*[\s:])?(test|allTests|verify|check)(\s|$)|\b(make|just|task|ninja|cmake)\b.*\b(tests?(_\w+)?|check|unit-?tests?)\b|(^|\s)(\./|bash |sh )?\S*(run-?_?tests?|test)\.sh\b|(^|\s)\./(\S*/)?run[-_]?tests?(\s|$)|(^|\s)(\./)?scripts?/tests?(\s|$)|\bmage\s+(-\S+\s+)*(test|check)\b|(^|\s)(\./Build|dzil|minil|scons|(\./)?waf)\s+(test|check)\b", StepPurpose::Test),
         (r"\b(pip3?|pipx|gem|bundle|composer|opam|cpanm|apt-get|apt|apk|dnf|yum|corepack|rustup)\s+.*\b(install|add|update|enable|fetch|component|target)\b|\b(npm|pnpm|yarn|bun)\s+(-\S+\s+)*(ci|install|i|add)\b|^\s*yarn\s*$|\byarn\s+--(frozen|immutable)", StepPurpose::Install),
         (r"\b(uv|poetry|pdm|pipenv|hatch)\s+(sync|install|pip|venv|env|lock)\b|\bcargo\s+(fetch|install)\b|\bgo\s+(mod\s+download|install|get)\b|\bdotnet\s+(restore|tool)\b|\bmix\s+(deps\.get|local)|\bpython\S*\s+-m\s+(pip|venv|ensurepip)\b|\bmake\s+(\S*deps|\S*install\S*|bootstrap|setup)\b|\bconda\s+(install|env)\b|\bgit\s+submodule\b", StepPurpose::Install),
         (r"\b(flake8|ruff|black|isort|mypy|pyright|pylint|bandit|eslint|prettier|biome|stylelint|tsc|rubocop|standardrb|phpstan|psalm|php-cs-fixer|golangci-lint|staticcheck|shellcheck|hadolint|yamllint|markdownlint|actionlint|clang-format|clang-tidy|ktlint|detekt|checkstyle|spotless\w*|pre-commit|typos|codespell|credo|dialyzer)\b|\bcargo\s+(\+\S+\s+)?(fmt|clippy|deny|audit|machete|doc)\b|\bgo\s+(vet|fmt)\b|\bgofmt\b|\bdotnet\s+format\b|\bmix\s+format\b|\b(npm|pnpm|yarn|bun)\s+(run\s+)?(lint|format|typecheck|type-check|fmt)\b|\b(make|just|task)\s+(lint|fmt|format|typecheck|style)\b", StepPurpose::Lint),
@@ -60,16 +60,26 @@ pub(super) fn purpose(line: &str) -> StepPurpose {
     match USES.iter().find(installs) {
         // `pip install pytest` is no test, and `echo "run the tests"` is nothing.
         Some(_) if !line.contains("&&") && !line.contains(';') => StepPurpose::Install,
-        _ if line.starts_with("echo ") => StepPurpose::Other,
+        _ if is_about_files(line) => StepPurpose::Other,
         _ => {
             let found = USES.iter().find(|(it, _)| it.is_match(line));
             match found.map_or(StepPurpose::Other, |row| row.1) {
                 // The compiler writes what it checks, unless it is told not to.
+                // `gradlew check` without what tests.
+                StepPurpose::Test if line.contains(" -x test") => StepPurpose::Lint,
                 StepPurpose::Lint if is_compiler(line) => StepPurpose::Build,
                 other => other,
             }
         }
     }
+}
+
+/// A command about files, whatever they are called, and nothing else.
+fn is_about_files(line: &str) -> bool {
+    const PROGRAMS: &[&str] =
+        &["echo", "cat", "ls", "rm", "cp", "mv", "mkdir", "touch", "chmod", "head", "tail", "sed"];
+    let first = line.split_whitespace().next().unwrap_or_default();
+    first == "echo" || (PROGRAMS.contains(&first) && !line.contains(['&', ';', '|']))
 }
 
 fn is_compiler(line: &str) -> bool {
@@ -166,9 +176,18 @@ pub(crate) fn what_more(command: &str) -> Option<&'static str> {
         () if has(INSTALLS) || command.trim_end().ends_with(" install") => {
             Some("installs, and checks have no network")
         }
+        () if needs_toolchain(command) => Some("needs another toolchain than the newest release"),
         () if has(ELSE) => Some("is about more than the tests of the code"),
         () => None,
     }
+}
+
+/// `cargo +nightly test`, `cargo +1.80 test`, and options that only a nightly compiler takes.
+fn needs_toolchain(command: &str) -> bool {
+    let words = || command.split(|c: char| c.is_whitespace() || c == '=' || c == '\'');
+    let is_named = words().any(|word| word.starts_with('+') && word.len() > 1 && word != "+stable");
+    let is_cargo = words().any(|word| word == "cargo");
+    is_cargo && (is_named || words().any(|word| word.starts_with("-Z")))
 }
 
 pub(super) fn unusable(command: &str) -> Option<&'static str> {
@@ -255,6 +274,12 @@ mod tests {
             ("./gradlew -Pjava.test.version=21 build --scan", StepPurpose::Build),
             ("./gradlew :core:test", StepPurpose::Test),
             ("./runtest --verbose", StepPurpose::Test),
+            ("script/test", StepPurpose::Test),
+            ("bash scripts/test", StepPurpose::Test),
+            ("mage -v check", StepPurpose::Test),
+            ("cat pytest.ini", StepPurpose::Other),
+            ("rm -f tests/man.test", StepPurpose::Other),
+            ("./gradlew check -x test", StepPurpose::Lint),
             ("./scripts/run-tests", StepPurpose::Test),
         ];
         for (command, expected) in rows {

@@ -178,7 +178,7 @@ impl Evaluator<'_> {
         let is_decided_by = match both.op {
             BinOp::And => false,
             BinOp::Or => true,
-            _ => return self.compared(left?, both),
+            _ => return self.compared(&left?, both),
         };
         match left {
             Ok(value) if value.as_boolean() == is_decided_by => Ok(value),
@@ -195,7 +195,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn compared(&self, left: Evaluation, both: &BinExpr<'_>) -> Result<Evaluation, String> {
+    fn compared(&self, left: &Evaluation, both: &BinExpr<'_>) -> Result<Evaluation, String> {
         let right = self.value(&both.rhs)?;
         let (left, right) = (left.sema(), right.sema());
         Ok(Evaluation::Boolean(match both.op {

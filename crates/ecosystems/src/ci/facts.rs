@@ -48,12 +48,12 @@ pub(super) fn find(
 fn ordinary(head: &str, path: &[&str], known: &ExpressionValues) -> Option<Evaluation> {
     let text = |text: &str| Some(Evaluation::String(text.to_owned()));
     match (head, path) {
-        ("steps", [_, "outcome" | "conclusion"]) | ("needs", [_, "result"]) => text("success"),
-        ("job", ["status"]) => text("success"),
-        // Variables of the repository, which are seldom set.
-        ("vars", _) => text(""),
+        ("steps", [_, "outcome" | "conclusion"])
+        | ("needs", [_, "result"])
+        | ("job", ["status"]) => text("success"),
+        // Variables of the repository are seldom set.
+        ("vars", _) | ("runner", ["debug"]) => text(""),
         ("runner", ["environment"]) => text("github-hosted"),
-        ("runner", ["debug"]) => text(""),
         ("github", ["event", rest @ ..]) => event(rest, known),
         ("github", [name]) => match (*name, known.is_push_only) {
             ("event_name", true) => text("push"),

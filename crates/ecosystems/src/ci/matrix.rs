@@ -126,12 +126,17 @@ fn version(value: &Value) -> Option<Vec<u32>> {
             entry.values().filter(|it| !it.is_object()).filter_map(version).max()
         }
         Value::Array(_) => None,
-        plain => scalar(plain).filter(|text| is_release(text)).map(|text| numbers(&text)),
+        plain => release(&scalar(plain)?),
     }
 }
 
 fn named(entry: &Map<String, Value>) -> BTreeMap<String, Value> {
     entry.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect()
+}
+
+/// The numbers of a release; none of a word like `stable` or a range.
+pub(super) fn release(version: &str) -> Option<Vec<u32>> {
+    is_release(version).then(|| numbers(version))
 }
 
 fn is_release(version: &str) -> bool {

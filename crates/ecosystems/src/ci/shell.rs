@@ -134,18 +134,14 @@ pub(super) fn left_in_environment(command: &str) -> Vec<(String, String)> {
 
 /// The variable that names a file whose commands the shell reads first: `source $VENV`. Without it nothing else works.
 pub(super) fn reads_file_of(command: &str) -> Option<String> {
-    let parts = command.lines().flat_map(|line| line.split("&&")).map(str::trim);
-    parts
-        .filter_map(|part| {
-            let file = part.strip_prefix("source ").or_else(|| part.strip_prefix(". "))?;
-            let name = file.trim().trim_start_matches(['"', '\'']).strip_prefix('$')?;
-            let name = name.strip_prefix('{').unwrap_or(name);
-            let end =
-                name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
-            Some(name[..end].to_owned())
-                .filter(|name| !matches!(name.as_str(), "" | "HOME" | "PWD"))
-        })
-        .next()
+    let mut parts = command.lines().flat_map(|line| line.split("&&")).map(str::trim);
+    parts.find_map(|part| {
+        let file = part.strip_prefix("source ").or_else(|| part.strip_prefix(". "))?;
+        let name = file.trim().trim_start_matches(['"', '\'']).strip_prefix('$')?;
+        let name = name.strip_prefix('{').unwrap_or(name);
+        let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
+        Some(name[..end].to_owned()).filter(|name| !matches!(name.as_str(), "" | "HOME" | "PWD"))
+    })
 }
 
 /// What a step of a workflow says to those after it: `echo name=value >> $GITHUB_OUTPUT`, with plain values. Nothing of

@@ -275,10 +275,7 @@ impl<'a> StepReader<'a> {
         }
         let is_for = classify::is_for(&resolved);
         let (folder, command) = shell::into_folder(folder.unwrap_or_default(), resolved.trim_end());
-        let goes_on = command.strip_prefix("cd ").is_some_and(|rest| {
-            rest.split_whitespace().next().is_some_and(|path| path.contains('*'))
-        });
-        if is_for == StepPurpose::Test && (goes_on || !self.has_folder(&folder, job)) {
+        if is_for == StepPurpose::Test && !self.has_folder(&folder, &command, job) {
             refuse(outside.to_owned());
         }
         let builds = classify::builds(&command);
@@ -301,8 +298,12 @@ impl<'a> StepReader<'a> {
         }
     }
 
-    /// The folder is in the tree, or an earlier step seems to make it.
-    fn has_folder(&self, folder: &str, job: &Job) -> bool {
+    /// The folder that the command is for is in the tree, or an earlier step seems to make it.
+    fn has_folder(&self, folder: &str, command: &str, job: &Job) -> bool {
+        let goes_to = command.strip_prefix("cd ").and_then(|rest| rest.split_whitespace().next());
+        if goes_to.is_some_and(|path| path.contains('*')) {
+            return false;
+        }
         let (above, name) = folder.rsplit_once('/').unwrap_or(("", folder));
         let first = folder.split('/').next().unwrap_or_default();
         let makes = |step: &CiStep| {
@@ -365,8 +366,14 @@ fn uses(command: &str, variable: &str) -> bool {
         .any(|it| command.contains(it.as_str()))
 }
 
-/// The line on which a command starts.
+/// The line on which a command starts: one that is nothing else, where there is one.
 fn command_line(text: &str, command: &str) -> Option<u32> {
     let first = command.lines().map(str::trim).find(|line| !line.is_empty())?;
-    line_of(text, first)
+    let is_command = |line: &str| {
+        let line = line.trim().trim_start_matches("- ");
+        let value = line.strip_prefix("run:").map_or(line, str::trim);
+        value.trim_matches(['"', '\'']) == first
+    };
+    let whole = text.lines().position(is_command).and_then(|at| u32::try_from(at + 1).ok());
+    whole.or_else(|| line_of(text, first))
 }

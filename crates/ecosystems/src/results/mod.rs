@@ -304,7 +304,11 @@ static RUNNERS: [Row; 19] = [
         other::exunit,
         r"^(\d+ doctests?, )?(\d+ properties, )?\d+ tests?, \d+ failures?(, |$)"
     ),
-    row!(Automake, automake::parse, r"^# TOTAL: +\d+$|^(All )?(\d+ of )?\d+ tests? (passed|failed|behaved|did not behave)\b"),
+    row!(
+        Automake,
+        automake::parse,
+        r"^# TOTAL: +\d+$|^(All )?(\d+ of )?\d+ tests? (passed|failed|behaved|did not behave)\b"
+    ),
 ];
 
 /// Reads an output, and the `JUnit` files that were written beside it. A `hint` names the runner when the

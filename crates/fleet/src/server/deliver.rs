@@ -69,7 +69,7 @@ impl DeliveryOutcome {
     fn moved(number: i64) -> DeliveryOutcome {
         let text = format!("waits for its turn among what is done on pull request #{number}");
         let (end, moved_to) = (JobEnd::Released, Some(number));
-        DeliveryOutcome { end, text, conclusion: "moved", moved_to, ..DeliveryOutcome::ignored("") }
+        DeliveryOutcome { conclusion: "moved", text, end, moved_to, ..DeliveryOutcome::ignored("") }
     }
 
     /// Whoever owns the repository has shut us out.

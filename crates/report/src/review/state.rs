@@ -133,6 +133,19 @@ pub fn forgotten_sentence(count: usize) -> String {
     )
 }
 
+/// What has not been read yet, by name and as marks: as one of the two.
+type UnreadRows = (Option<(String, Vec<String>)>, Option<(String, usize, String, String)>);
+
+fn unread_rows(rest: &UnreadFiles) -> UnreadRows {
+    let base = rest.base.clone();
+    match &rest.which {
+        UnreadPaths::Named(paths) => (Some((base, paths.clone())), None),
+        UnreadPaths::Marked(FileMarks { files, digest, bits }) => {
+            (None, Some((base, *files, digest.clone(), STANDARD.encode(bits))))
+        }
+    }
+}
+
 fn encoded(memory: &Memory) -> String {
     let findings = &memory.findings;
     let mut commits: Vec<String> = Vec::new();
@@ -149,6 +162,7 @@ fn encoded(memory: &Memory) -> String {
         let fingerprint = known.fingerprint.clone();
         rows.push((fingerprint, path, title, known.priority, known.fate, since, sketch));
     }
+    let (unread_paths, unread_marks) = rest.map(unread_rows).unwrap_or_default();
     let stored = Stored {
         h: memory.head.clone(),
         b: memory.base.clone(),
@@ -180,16 +194,8 @@ fn encoded(memory: &Memory) -> String {
             .collect(),
         l: memory.looked_at.clone(),
         m: memory.looked_at_base.clone(),
-        u: rest.and_then(|rest| match &rest.which {
-            UnreadPaths::Named(paths) => Some((rest.base.clone(), paths.clone())),
-            UnreadPaths::Marked(_) => None,
-        }),
-        x: rest.and_then(|rest| match &rest.which {
-            UnreadPaths::Named(_) => None,
-            UnreadPaths::Marked(FileMarks { files, digest, bits }) => {
-                Some((rest.base.clone(), *files, digest.clone(), STANDARD.encode(bits)))
-            }
-        }),
+        u: unread_paths,
+        x: unread_marks,
         r: memory.last_review,
         k: memory.kept_request,
         q: forgotten_row(&memory.forgotten),

@@ -45,7 +45,7 @@ pub(super) async fn ignore(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<
         ended => ended?,
     };
     let verdict = ended.published.and_then(|published| published.verdict);
-    let verdict = verdict.map(check::word).unwrap_or("not written");
+    let verdict = verdict.map_or("not written", check::word);
     let message = format!(
         "the dismissed findings are counted; the check is `{verdict}` at {}",
         ended.reviewed.head

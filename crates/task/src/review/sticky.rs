@@ -47,12 +47,7 @@ pub(super) async fn write(work: &Work<'_>, posted: &PostedReview) -> Result<Stic
     };
     let latest = work.reviews.iter().rev().find(|review| review.ours);
     let memory = memory(work, posted);
-    let mut remarks = posted.remarks.clone();
-    if !memory.forgotten.is_empty() {
-        let said = state::forgotten_sentence(memory.forgotten.len());
-        outbox.ui.warn(&said);
-        remarks.push(said);
-    }
+    let remarks = remarks(work, posted, &memory);
     let body = sticky::comment(&Sticky {
         reviewed: work.reviewed,
         known: &work.settled.findings,
@@ -96,6 +91,17 @@ pub(super) async fn write(work: &Work<'_>, posted: &PostedReview) -> Result<Stic
             Ok(StickyOutcome::Failed(err.to_string()))
         }
     }
+}
+
+/// What the comment says beside the findings; and that some are known by their fingerprints only, which is a warning as well.
+fn remarks(work: &Work<'_>, posted: &PostedReview, memory: &Memory) -> Vec<String> {
+    let mut remarks = posted.remarks.clone();
+    if !memory.forgotten.is_empty() {
+        let said = state::forgotten_sentence(memory.forgotten.len());
+        work.outbox.ui.warn(&said);
+        remarks.push(said);
+    }
+    remarks
 }
 
 /// Looks again after the comment was created: another run may have created one at the same time. The

@@ -297,7 +297,11 @@ fn cause(err: reqwest::Error) -> String {
     while let Some(next) = cause.source() {
         cause = next;
     }
-    if std::ptr::addr_eq(cause, &err) { "the request failed".to_owned() } else { cause.to_string() }
+    if std::ptr::addr_eq(cause, &raw const err) {
+        "the request failed".to_owned()
+    } else {
+        cause.to_string()
+    }
 }
 
 /// One line of others' text: without tags, what nobody sees, and our own secrets.
