@@ -69,14 +69,14 @@ impl DeliveryOutcome {
     fn moved(number: i64) -> DeliveryOutcome {
         let text = format!("waits for its turn among what is done on pull request #{number}");
         let (end, moved_to) = (JobEnd::Released, Some(number));
-        DeliveryOutcome { conclusion: "moved", text, end, moved_to, ..DeliveryOutcome::ignored("") }
+        DeliveryOutcome { end, text, conclusion: "moved", moved_to, ..DeliveryOutcome::ignored("") }
     }
 
     /// Whoever owns the repository has shut us out.
     fn refused(why: &str) -> DeliveryOutcome {
         let conclusion = FailureKind::Refused.conclusion();
         let text = format!("{conclusion}: {why}");
-        DeliveryOutcome { conclusion, text, ..DeliveryOutcome::ignored("") }
+        DeliveryOutcome { text, conclusion, ..DeliveryOutcome::ignored("") }
     }
 
     /// With what the task's run has used, where it gets no other attempt.

@@ -35,12 +35,7 @@ pub(super) async fn write(work: &Work<'_>, posted: &PostedReview) -> Result<Stic
     if outbox.recorded::<u64>("sticky")?.is_some() {
         return Ok(StickyOutcome::Written(work.comment_url().map(str::to_owned)));
     }
-    // The new comments have addresses now.
-    let newest = match posted.inline {
-        0 => None,
-        _ => outbox.forge.threads(outbox.repository, outbox.number).await.ok(),
-    };
-    let newest = newest.map(|threads| links(&threads)).unwrap_or_default();
+    let newest = new_links(work, posted).await;
     let link = |fingerprint: &str| {
         let new = newest.iter().rev().find(|(other, _)| other == fingerprint);
         new.map(|(_, url)| url.clone()).or_else(|| work.earlier.link(fingerprint))
@@ -91,6 +86,16 @@ pub(super) async fn write(work: &Work<'_>, posted: &PostedReview) -> Result<Stic
             Ok(StickyOutcome::Failed(err.to_string()))
         }
     }
+}
+
+/// Where the threads are, by fingerprint: the new comments have addresses now.
+async fn new_links(work: &Work<'_>, posted: &PostedReview) -> Vec<(String, String)> {
+    let outbox = &work.outbox;
+    let threads = match posted.inline {
+        0 => None,
+        _ => outbox.forge.threads(outbox.repository, outbox.number).await.ok(),
+    };
+    threads.map(|threads| links(&threads)).unwrap_or_default()
 }
 
 /// What the comment says beside the findings; and that some are known by their fingerprints only, which is a warning as well.
