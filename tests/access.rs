@@ -187,7 +187,7 @@ async fn access_is_denied_when_the_question_fails() {
             will: denied: the permission of `will` in `acme/app` is unknown: HOST answered with something unexpected: status 204 to a question
         "#]],
         expect![[r#"
-            will: denied: the permission of `will` in `acme/app` is unknown: HOST answered with something unexpected: the permission of `will` in `acme/app` could not be read: expected value at line 1 column 1
+            will: denied: the permission of `will` in `acme/app` is unknown: HOST answered with something unexpected: the permission of `will` in `acme/app` could not be read: expected value at line 1 column 1; this is no answer of GitHub's API, and `http://HOST` does not look like its address: set `GITHUB_API_URL` to `http://HOST/api/v3`
         "#]],
         expect![[r#"
             will: denied: the permission of `will` in `acme/app` is unknown: HOST answered with something unexpected: status 302 to the attempt to read the permission of `will` in `acme/app`: Found

@@ -117,7 +117,7 @@ fn humanize_with_uv() {
     let case = Case {
         project: "humanize",
         image: Some("python"),
-        setup: &["job build-package (.github/workflows/release.yml)", "uv (uv.lock)"],
+        setup: &["job test (.github/workflows/test.yml)", "uv (uv.lock)"],
         asked: &["/simple/uv/"],
         check: IN_VENV,
         fixed: Some(("test_naturalsize", 2)),

@@ -29,7 +29,7 @@ pub fn onto(repo: &Repo, old: Oid, now: Oid, change: Oid) -> Result<Option<Oid>,
     Ok(Some(Oid(merged.write_tree_to(&git)?)))
 }
 
-/// Merges of several merge bases, one within the other, that are followed.
+/// Most merge bases that are merged with another one, for a merge of two commits: each may need as many again.
 const MOST_CRISS_CROSSES: usize = 20;
 
 /// The tree that two commits come from. Where each side has taken in the other once (a criss-cross), they have several
@@ -39,14 +39,15 @@ const MOST_CRISS_CROSSES: usize = 20;
 /// # Errors
 /// When a commit or a tree cannot be read or written.
 pub fn common_tree(repo: &Repo, one: Oid, other: Oid) -> Result<Option<Oid>, GitError> {
-    common_tree_within(repo, one, other, MOST_CRISS_CROSSES)
+    let mut left = MOST_CRISS_CROSSES;
+    common_tree_within(repo, one, other, &mut left)
 }
 
 fn common_tree_within(
     repo: &Repo,
     one: Oid,
     other: Oid,
-    left: usize,
+    left: &mut usize,
 ) -> Result<Option<Oid>, GitError> {
     let bases = match repo.git()?.merge_bases(one.0, other.0) {
         Ok(bases) => bases,
@@ -57,10 +58,11 @@ fn common_tree_within(
     let Some(first) = bases.next() else { return Ok(None) };
     let mut tree = diff::tree_of(repo, first)?;
     for next in bases {
-        let below = match left {
-            0 => None,
-            left => common_tree_within(repo, first, next, left - 1)?,
-        };
+        if *left == 0 {
+            break;
+        }
+        *left -= 1;
+        let below = common_tree_within(repo, first, next, left)?;
         // What they have nothing in common with is no help.
         let Some(below) = below else { continue };
         let labels = Labels { base: "", change: "" };

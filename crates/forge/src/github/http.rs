@@ -5,6 +5,7 @@
 //! repeated here once they may have taken effect: they come back as [`WriteOutcome::Lost`], and the caller
 //! looks before it writes again.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use http::header::{ACCEPT, HeaderMap};
@@ -36,6 +37,8 @@ pub(super) struct Api {
     /// Made by the first request: octocrab starts a task for its queue, which takes a runtime, and who
     /// makes an API need not be in one.
     octocrab: Arc<OnceLock<Octocrab>>,
+    /// It has answered as the API does: its address is right, and a page is what something before it says.
+    has_answered: Arc<AtomicBool>,
 }
 
 /// One request, and the words for its failure.
@@ -134,7 +137,14 @@ impl Api {
         let timeout = limiter.pace().timeout;
         let connection = Connection { http, addresses: Addresses::new(root, graphql), timeout };
         let limiter = Arc::new(limiter);
-        Api { connection, token, limiter, gate: Gate::open(), octocrab: Arc::default() }
+        Api {
+            connection,
+            token,
+            limiter,
+            gate: Gate::open(),
+            octocrab: Arc::default(),
+            has_answered: Arc::default(),
+        }
     }
 
     /// This API behind a gate.
@@ -228,7 +238,11 @@ impl Api {
         call: &Call,
         reply: &Reply,
     ) -> Result<T, ForgeError> {
-        serde_json::from_slice(&reply.body).map_err(|err| {
+        let read = serde_json::from_slice(&reply.body);
+        if read.is_ok() {
+            self.has_answered.store(true, Ordering::Relaxed);
+        }
+        read.map_err(|err| {
             let meant = self.meant_instead(reply).map(|meant| format!("; {meant}"));
             let message = format!(
                 "{} could not be read: {}{}",
@@ -240,12 +254,13 @@ impl Api {
         })
     }
 
-    /// Where GitHub's API most likely is, when an answer is none of it. The API answers in JSON, whatever it answers; the
+    /// Where GitHub's API most likely is, when the first answers are none of it. The API answers in JSON, whatever it answers; the
     /// pages of the same server do not.
     fn meant_instead(&self, reply: &Reply) -> Option<String> {
         let is_json = reply.body.is_empty() || serde_json::from_slice::<Value>(&reply.body).is_ok();
+        let is_known = is_json || self.has_answered.load(Ordering::Relaxed);
         let root = self.connection.addresses.root.as_str().trim_end_matches('/');
-        let meant = Some(root).filter(|_| !is_json).and_then(github::meant_api)?;
+        let meant = Some(root).filter(|_| !is_known).and_then(github::meant_api)?;
         Some(format!(
             "this is no answer of GitHub's API, and `{root}` does not look like its address: set `GITHUB_API_URL` to \
              `{meant}`"
