@@ -6,6 +6,12 @@ use std::process::Stdio;
 
 use clap::{Command, CommandFactory};
 use patchwright::cli::Cli;
+use patchwright_base::panics;
+use patchwright_base::redact::Redactor;
+use patchwright_base::telemetry::{self, Format};
+use patchwright_base::ui::Ui;
+use secrecy::SecretString;
+use serde_json::Value;
 
 use crate::exec::project;
 use crate::install::{init, repository};
@@ -246,4 +252,34 @@ fn a_token_is_not_sent_to_two_githubs() {
         assert_ne!(output.code, 0);
         assert!(world.github.requests().is_empty(), "{:?}", world.github.requests());
     }
+}
+
+/// Set where the next test is to panic: the hook is one for the whole process, so it has one of its own.
+const PANICS: &str = "PATCHWRIGHT_TEST_PANICS";
+
+#[test]
+fn a_panic_is_one_line_of_a_log_of_json_lines() {
+    if std::env::var_os(PANICS).is_some() {
+        panics_with_a_secret();
+    }
+    let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+    let name = "command_line::a_panic_is_one_line_of_a_log_of_json_lines";
+    program.args(["--exact", name, "--nocapture"]).env(PANICS, "yes");
+    let output = program.env_remove("RUST_BACKTRACE").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<Value> = said.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let [line] = lines.as_slice() else { panic!("{said}") };
+    assert_eq!((&line["level"], &line["target"]), (&"ERROR".into(), &"patchwright".into()));
+    assert!(line["timestamp"].is_string());
+    let message = line["message"].as_str().unwrap();
+    assert!(message.contains("panicked at ") && message.contains("the key is ***"), "{said}");
+}
+
+fn panics_with_a_secret() {
+    const SECRET: &str = "hunter2-of-the-panic";
+    let secrets = [("a key", SecretString::from(SECRET))];
+    let redactor: &'static Redactor = Box::leak(Box::new(Redactor::new(secrets)));
+    telemetry::set_format(Format::Json);
+    panics::tell(Ui { secrets: Some(redactor), ..Ui::plain() });
+    panic!("the key is {SECRET}");
 }
