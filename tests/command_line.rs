@@ -258,6 +258,7 @@ fn a_token_is_not_sent_to_two_githubs() {
 const PANICS: &str = "PATCHWRIGHT_TEST_PANICS";
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "this program, and a variable for it alone")]
 fn a_panic_is_one_line_of_a_log_of_json_lines() {
     if std::env::var_os(PANICS).is_some() {
         panics_with_a_secret();
