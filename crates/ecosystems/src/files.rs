@@ -114,9 +114,8 @@ impl<'a> Files<'a> {
         self.list(folder).iter().any(|entry| entry.name == name && entry.kind == Kind::File)
     }
 
-    /// A file as text, without a byte order mark and with LF at the ends of its lines: what editors of Windows add is
-    /// nothing to the programs that read these files, and a command must not have it. `None` when there is none, and when
-    /// it is too large to be looked at.
+    /// A file as text, without a byte order mark and with LF at the ends of its lines: a command taken from it must have
+    /// neither the mark nor a CR. `None` when the file does not exist or is too large.
     pub fn text(&self, path: &str) -> Option<String> {
         if let Some(known) = self.texts.borrow().get(path) {
             return known.clone();

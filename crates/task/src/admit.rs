@@ -70,7 +70,7 @@ pub async fn admit(world: &World, config: &Config, request: IssueRequest) -> Res
     })
 }
 
-/// An issue that cannot be read, with what to check where it may be that there is none.
+/// An issue that cannot be read, with what to check where it may not exist.
 pub(super) fn no_issue(name: &str, err: ForgeError) -> Failure {
     let missing = matches!(err, ForgeError::NotFound { .. });
     let failure = Failure::from(err);

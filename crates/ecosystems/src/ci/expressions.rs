@@ -89,8 +89,8 @@ fn split(text: &str) -> Option<(&str, &str, &str)> {
     None
 }
 
-/// `None` where it is none, and where it is longer than people write them: each operator is a step deeper for those who
-/// walk the tree, and who drop it.
+/// `None` for what is no expression or is too long: each operator makes the tree one level deeper, and both evaluating and
+/// dropping it recurse.
 fn parse(expression: &str) -> Option<SpannedExpr<'_>> {
     const OPERATORS: [&str; 6] = ["||", "&&", "==", "!=", "<", ">"];
     let operators: usize = OPERATORS.iter().map(|it| expression.matches(it).count()).sum();

@@ -343,7 +343,7 @@ impl Checkouts {
     /// A folder of the workspace as one of the tree.
     ///
     /// # Errors
-    /// Why it is none.
+    /// Why the folder is not in the tree.
     fn inside(&self, folder: String) -> Result<String, String> {
         let below = |of: &str| match folder.strip_prefix(of) {
             Some("") => Some(String::new()),

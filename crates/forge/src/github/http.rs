@@ -254,7 +254,7 @@ impl Api {
         })
     }
 
-    /// Where GitHub's API most likely is, when the first answers are none of it. The API answers in JSON, whatever it answers; the
+    /// Where GitHub's API most likely is, when the first answers are not JSON: the API answers in JSON whatever it says, the
     /// pages of the same server do not.
     fn meant_instead(&self, reply: &Reply) -> Option<String> {
         let is_json = reply.body.is_empty() || serde_json::from_slice::<Value>(&reply.body).is_ok();
