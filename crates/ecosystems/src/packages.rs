@@ -99,6 +99,23 @@ pub(crate) fn has_manifest(files: &Files<'_>, folder: &str) -> bool {
     })
 }
 
+/// A solution of .NET above a folder has the projects in it.
+pub(crate) fn has_solution_above(files: &Files<'_>, folder: &str) -> bool {
+    let mut above = folder;
+    while !above.is_empty() {
+        above = above.rsplit_once('/').map_or("", |(parent, _)| parent);
+        if has_solution(files, above) {
+            return true;
+        }
+    }
+    false
+}
+
+pub(crate) fn has_solution(files: &Files<'_>, folder: &str) -> bool {
+    let is_solution = |name: &String| name.ends_with(".sln") || name.ends_with(".slnx");
+    files.files(folder).iter().any(is_solution)
+}
+
 /// A package of one kind belongs to one above it that has the same manifest and says so.
 pub(crate) fn is_member(files: &Files<'_>, folder: &str, manifest: &str) -> bool {
     let mut above = folder;

@@ -46,6 +46,7 @@ pub(super) fn narrow(plan: &mut CheckPlan, packages: &Packages<'_>, touched: &[S
 
 fn keep(plan: &mut CheckPlan, packages: &Packages<'_>, touched: &[String]) {
     let folders: BTreeSet<&str> = packages.folders.iter().map(String::as_str).collect();
+    let checked: BTreeSet<&str> = plan.checks.iter().map(|it| it.folder.as_str()).collect();
     let mut inside: BTreeSet<&str> = BTreeSet::new();
     let mut of_all = None;
     for path in touched {
@@ -54,6 +55,7 @@ fn keep(plan: &mut CheckPlan, packages: &Packages<'_>, touched: &[String]) {
             "" if !packages.root_is_one() => of_all = of_all.or(Some(path)),
             package => {
                 inside.insert(package);
+                inside.extend(covering(package, &checked));
             }
         }
     }
@@ -102,6 +104,15 @@ fn keep(plan: &mut CheckPlan, packages: &Packages<'_>, touched: &[String]) {
         let text = are(concerned - MAX_CHECKS, "", " of packages that the change may concern");
         note(plan, format!("{text} left out: a run has at most {MAX_CHECKS}"));
     }
+}
+
+/// The folder above a package whose check is about it: a workspace, a solution.
+fn covering<'a>(package: &'a str, checked: &BTreeSet<&str>) -> Option<&'a str> {
+    let mut above = package;
+    while !above.is_empty() && !checked.contains(above) {
+        above = above.rsplit_once('/').map_or("", |(parent, _)| parent);
+    }
+    Some(above).filter(|above| !above.is_empty())
 }
 
 impl Packages<'_> {

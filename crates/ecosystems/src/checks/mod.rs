@@ -101,9 +101,7 @@ pub fn detect(tree: &dyn Tree, touched: &[String], has_services: bool) -> CheckP
     for folder in &folders {
         for (kind, command) in commands(&files, folder) {
             kinds.push((folder.clone(), kind));
-            let is_covered = at_root.contains(&kind.name)
-                && (kind.covers_below || packages::is_member(&files, folder, kind.manifest));
-            if is_covered {
+            if is_covered(&files, folder, kind, &at_root) {
                 continue;
             }
             if folder.is_empty() {
@@ -125,10 +123,26 @@ pub fn detect(tree: &dyn Tree, touched: &[String], has_services: bool) -> CheckP
 
 /// The kinds that a folder is of, with their commands by convention.
 fn commands(files: &Files<'_>, folder: &str) -> Vec<(&'static Kind, String)> {
+    let all = |root: &Root<'_>| {
+        KINDS.iter().filter_map(|kind| Some((kind, (kind.command)(root)?))).collect()
+    };
+    of_folder(files, folder, all)
+}
+
+/// Asks something of a folder with its names.
+fn of_folder<T>(files: &Files<'_>, folder: &str, ask: impl FnOnce(&Root<'_>) -> T) -> T {
     let names: Vec<String> = files.list(folder).into_iter().map(|entry| entry.name).collect();
     let read = |name: &str| files.text(&join(folder, name)).map(String::into_bytes);
-    let root = Root { names: &names, read: &read };
-    KINDS.iter().filter_map(|kind| Some((kind, (kind.command)(&root)?))).collect()
+    ask(&Root { names: &names, read: &read })
+}
+
+/// A check above is about a folder as well.
+fn is_covered(files: &Files<'_>, folder: &str, kind: &Kind, at_root: &[&str]) -> bool {
+    let is_in_solution = kind.name == "dotnet"
+        && packages::has_solution_above(files, folder)
+        && !packages::has_solution(files, folder);
+    let is_below = kind.covers_below || packages::is_member(files, folder, kind.manifest);
+    is_in_solution || (at_root.contains(&kind.name) && is_below)
 }
 
 /// CI's test steps that are of none of the kinds that there are. What they start may be more than a convention knows.
@@ -157,9 +171,7 @@ fn without_kind(files: &Files<'_>, kinds: &[(String, &Kind)], plan: &mut CheckPl
     if is_tested || kinds.iter().any(|(folder, _)| folder.is_empty()) {
         return;
     }
-    let names: Vec<String> = files.list("").into_iter().map(|entry| entry.name).collect();
-    let read = |name: &str| files.text(name).map(String::into_bytes);
-    let found = kinds::generic(&Root { names: &names, read: &read });
+    let found = of_folder(files, "", kinds::generic);
     // A target of its own may do anything, the folders included.
     if let Some((rule, command)) = found.filter(|(rule, _)| *rule != kinds::OWN_TARGET) {
         let why = Source { file: String::new(), line: None, rule: rule.to_owned() };
@@ -229,7 +241,9 @@ fn is_single(command: &str) -> bool {
 
 /// Nothing is known of the kind: CI's steps, make, a script.
 fn unknown(files: &Files<'_>, ci: &CiPlan, plan: &mut CheckPlan) {
-    for (job, step) in usable(ci) {
+    let is_test =
+        |step: &CiStep| !ci::is_about_text(&ci::behind(files, &step.folder, &step.command));
+    for (job, step) in usable(ci).filter(|(_, step)| is_test(step)) {
         let made = of_step(files, ci, (job, step), &|_| true);
         let is_enough =
             plan.checks.len() == MANY || (!plan.checks.is_empty() && needs_services(job, plan));
@@ -242,10 +256,7 @@ fn unknown(files: &Files<'_>, ci: &CiPlan, plan: &mut CheckPlan) {
         return;
     }
     plan.notes.extend(steps::unusable_tests(ci));
-    let names: Vec<String> = files.list("").into_iter().map(|entry| entry.name).collect();
-    let read = |name: &str| files.text(name).map(String::into_bytes);
-    let found = kinds::generic(&Root { names: &names, read: &read });
-    let found = found.map(|(rule, command)| {
+    let found = of_folder(files, "", kinds::generic).map(|(rule, command)| {
         (command, Source { file: String::new(), line: None, rule: rule.to_owned() })
     });
     // `just test`, `task test`.

@@ -24,7 +24,7 @@ pub(super) fn of_kind(
     let is_about = |step: &CiStep| {
         step.folder == folder
             && words_of(&step.command, kind.programs)
-            && !ci::needs_browser(files, folder, &step.command)
+            && !ci::needs_more_by_script(files, folder, &step.command)
     };
     let mut found: Vec<(&Job, &CiStep)> = Vec::new();
     for (job, step) in usable(ci).filter(|(_, step)| is_about(step)) {
@@ -43,7 +43,7 @@ pub(super) fn of_kind(
         let are_parts = found.iter().all(|(_, step)| is_part(step) && rank(step) > 1);
         let made = found.into_iter().map(|found| of_step(files, ci, found, &is_for_it));
         plan.checks.extend(made);
-        if !are_parts || ci::needs_browser(files, folder, command) {
+        if !are_parts || ci::needs_more_by_script(files, folder, command) {
             return;
         }
     }

@@ -338,3 +338,75 @@ fn cases_of_tests_are_no_packages_beside_a_root() {
     assert_eq!(detect(&tree(&with), &[], false).commands(), both);
     assert_eq!(detect(&tree(&files[1..]), &[], false).commands(), both[1..]);
 }
+
+#[test]
+fn what_is_no_test_by_its_target_or_compares_with_a_commit_is_no_check() {
+    let makefile = "check-%:\n\tcargo check ${_FEATURES} --all-targets\ntest-%:\n\tcargo test\n";
+    let rows = [
+        ("make check-full", &["cargo test"][..]),
+        ("make test-full", &["cargo test", "make test-full"]),
+        ("make test-full && git diff --exit-code", &["cargo test", "make test-full"]),
+        ("cargo test --no-run", &["cargo test"]),
+        ("make test-full | tee log; git diff --quiet", &["cargo test"]),
+    ];
+    for (command, expected) in rows {
+        let workflow = job(&format!("      - run: {command}\n"));
+        let files = [
+            (".github/workflows/ci.yml", workflow.as_str()),
+            ("Makefile", makefile),
+            ("Cargo.toml", "[package]\n"),
+        ];
+        assert_eq!(found(&files, &[]), expected, "{command}");
+    }
+    // Where nothing else is known, what checks the text of the code is no test either.
+    let workflow = job("      - run: make check-format\n      - run: make check\n");
+    assert_eq!(found(&[(".github/workflows/ci.yml", workflow.as_str())], &[]), ["make check"]);
+    // A script which asks for the packages that differ from the base.
+    let workflow = job("      - run: npm run test:pr\n");
+    let scripts =
+        r#"{"scripts": {"test": "nx run-many -t test", "test:pr": "nx affected -t test"}}"#;
+    let files = [(".github/workflows/ci.yml", workflow.as_str()), ("package.json", scripts)];
+    assert_eq!(found(&files, &[]), ["npm test"]);
+}
+
+#[test]
+fn what_an_action_runs_again_until_it_succeeds_is_a_step() {
+    let steps = "      - uses: nick-fields/retry@v3\n        env: {LEVEL: high}\n        with:\n          max_attempts: 3\n          command: npm run test:all\n    defaults: {run: {working-directory: web}}\n";
+    let workflow = job(steps);
+    let files = [(".github/workflows/ci.yml", workflow.as_str()), ("package.json", NPM)];
+    let plan = detect(&tree(&files), &[], false);
+    assert_eq!(plan.commands(), ["export LEVEL=high\nnpm run test:all"]);
+    assert_eq!(plan.checks[0].why.line, Some(10));
+    let optional = workflow.replace("max_attempts: 3", "continue_on_error: true");
+    let files = [(".github/workflows/ci.yml", optional.as_str()), ("package.json", NPM)];
+    assert_eq!(detect(&tree(&files), &[], false).commands(), ["npm test"]);
+    let secret = workflow.replace("test:all", "test:all -- ${{ secrets.KEY }}");
+    let files = [(".github/workflows/ci.yml", secret.as_str()), ("package.json", NPM)];
+    assert_eq!(detect(&tree(&files), &[], false).commands(), ["npm test"]);
+}
+
+#[test]
+fn a_step_that_sets_a_variable_itself_does_not_need_that_of_the_job() {
+    let steps = "      - run: npm test -- $MODE\n        env: {MODE: plain}\n    env: {MODE: '${{ secrets.MODE }}'}\n";
+    let workflow = job(steps);
+    let files = [(".github/workflows/ci.yml", workflow.as_str()), ("package.json", NPM)];
+    let plan = detect(&tree(&files), &[], false);
+    assert_eq!(plan.commands(), ["export MODE=plain\nnpm test -- $MODE"]);
+}
+
+#[test]
+fn a_solution_tests_the_projects_below_it() {
+    let mut files = vec![
+        ("src/All.sln", ""),
+        ("src/App/App.csproj", ""),
+        ("src/App.Tests/App.Tests.csproj", ""),
+        ("tools/Gen/Gen.csproj", ""),
+    ];
+    let solution = "cd src && dotnet test --nologo";
+    assert_eq!(found(&files, &[]), [solution, "cd tools/Gen && dotnet test --nologo"]);
+    // Among many packages, a change of a project concerns its solution.
+    let names: Vec<String> = (0..5).map(|n| format!("web/{n}/package.json")).collect();
+    files.extend(names.iter().map(|name| (name.as_str(), NPM)));
+    assert_eq!(found(&files, &["src/App/Program.cs"]), [solution]);
+    assert_eq!(found(&files, &["web/3/a.js"]), ["cd web/3 && npm test"]);
+}

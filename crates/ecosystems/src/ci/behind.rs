@@ -57,8 +57,8 @@ pub(crate) fn behind(files: &Files<'_>, inside: &str, command: &str) -> String {
     out
 }
 
-/// A command, or the script of `package.json` behind it, starts a browser.
-pub(crate) fn needs_browser(files: &Files<'_>, folder: &str, command: &str) -> bool {
+/// A command, or the script of `package.json` behind it, starts a browser or asks what differs from another commit.
+pub(crate) fn needs_more_by_script(files: &Files<'_>, folder: &str, command: &str) -> bool {
     const BROWSERS: &[&str] =
         &["playwright test", "cypress run", "cypress open", "testcafe ", "wdio ", "xvfb-run"];
     let manifest = files.text(&join(folder, "package.json")).and_then(|it| read::json(&it).ok());
@@ -67,7 +67,7 @@ pub(crate) fn needs_browser(files: &Files<'_>, folder: &str, command: &str) -> b
     let mut waiting = vec![command.to_owned()];
     let mut known: BTreeSet<String> = BTreeSet::new();
     while let Some(command) = waiting.pop() {
-        if BROWSERS.iter().any(|words| command.contains(words)) {
+        if BROWSERS.iter().any(|words| command.contains(words)) || classify::compares(&command) {
             return true;
         }
         for part in command.split(['\n', ';', '&', '|']) {
@@ -102,7 +102,7 @@ fn recipes(text: &str, mut waiting: Vec<&str>, out: &mut String) {
                     }
                 }
                 Some((names, rest)) if !rest.starts_with('=') && !line.starts_with('#') => {
-                    is_inside = names.split_whitespace().any(|name| name == target);
+                    is_inside = names.split_whitespace().any(|name| is_rule_for(name, &target));
                     if is_inside {
                         let needed = rest.split('#').next().unwrap_or_default();
                         found.extend(needed.split_whitespace().map(str::to_owned));
@@ -112,6 +112,19 @@ fn recipes(text: &str, mut waiting: Vec<&str>, out: &mut String) {
             }
         }
     }
+}
+
+/// The name of a rule is a target, or a pattern of make that it matches: `check-%`.
+fn is_rule_for(name: &str, target: &str) -> bool {
+    let is_matched = |(start, end): (&str, &str)| {
+        target.strip_prefix(start).is_some_and(|rest| rest.len() > end.len() && rest.ends_with(end))
+    };
+    name == target || name.split_once('%').is_some_and(is_matched)
+}
+
+/// What stands behind a step reads the code and runs none of it.
+pub(crate) fn is_about_text(behind: &str) -> bool {
+    classify::is_for(behind) == StepPurpose::Lint
 }
 
 /// A step that starts tests by another program is about the tests of the code: neither its words nor what stands

@@ -32,10 +32,10 @@ static USES: LazyLock<Vec<(Regex, StepPurpose)>> = LazyLock::new(|| {
         (r"\b(cargo|go|dotnet|mix|deno|swift|zig|dart|flutter|stack|cabal|lein|sbt|bazel|meson|hatch)\s+(\+\S+\s+|run\s+)?(nextest|tests?|llvm-cov)\b|\bcargo\s+hack\s+test\b", StepPurpose::Test),
         (r"\b(npm|pnpm|yarn|bun)\s+(-\S+\s+|run\s+|run-script\s+|-r\s+)*(test|t|tests|unit)\b(:\S+)?|\bnode\s+--test\b|\b(npx|pnpm|yarn|bunx)\s+(jest|vitest|mocha|ava|tap|karma)\b", StepPurpose::Test),
         (r"\b(jest|vitest|mocha|rspec|phpunit|pest|ctest|prove|bats|busted)\b|\brake\s+(test|spec)\b|\brails\s+test\b|\bcomposer\s+(run(-script)?\s+)?test\b", StepPurpose::Test),
-        (r"\b(mvnw?|gradlew?)\s(.*[\s:])?(test|allTests|verify|check)(\s|$)|\b(make|just|task|ninja|cmake)\b.*\b(tests?(_\w+)?|check|unit-?tests?)\b|(^|\s)(\./|bash |sh )?\S*(run-?_?tests?|test)\.sh\b|(^|\s)\./(\S*/)?run[-_]?tests?(\s|$)|(^|\s)(\./)?scripts?/tests?(\s|$)|\bmage\s+(-\S+\s+)*(test|check)\b|(^|\s)(\./Build|dzil|minil|scons|(\./)?waf)\s+(test|check)\b", StepPurpose::Test),
+        (r"\b(mvnw?|gradlew?)\s(.*[\s:])?(test|allTests|verify|check)(\s|$)|\b(make|just|task|ninja|cmake)\s(.*[\s:\x22'-])?(tests?(_\w+)?(/[\w-]+|\.\w+)?|check|unit-?tests?)([\s:;&|)\x22'-]|$)|(^|\s)(\./|bash |sh )?\S*(run-?_?tests?|test)\.sh\b|(^|\s)\./(\S*/)?run[-_]?tests?(\s|$)|(^|\s)(\./)?scripts?/tests?(\s|$)|\bmage\s+(-\S+\s+)*(test|check)\b|(^|\s)(\./Build|dzil|minil|scons|(\./)?waf)\s+(test|check)\b", StepPurpose::Test),
         (r"\b(pip3?|pipx|gem|bundle|composer|opam|cpanm|apt-get|apt|apk|dnf|yum|corepack|rustup)\s+.*\b(install|add|update|enable|fetch|component|target)\b|\b(npm|pnpm|yarn|bun)\s+(-\S+\s+)*(ci|install|i|add)\b|^\s*yarn\s*$|\byarn\s+--(frozen|immutable)", StepPurpose::Install),
         (r"\b(uv|poetry|pdm|pipenv|hatch)\s+(sync|install|pip|venv|env|lock)\b|\bcargo\s+(fetch|install)\b|\bgo\s+(mod\s+download|install|get)\b|\bdotnet\s+(restore|tool)\b|\bmix\s+(deps\.get|local)|\bpython\S*\s+-m\s+(pip|venv|ensurepip)\b|\bmake\s+(\S*deps|\S*install\S*|bootstrap|setup)\b|\bconda\s+(install|env)\b|\bgit\s+submodule\b", StepPurpose::Install),
-        (r"\b(flake8|ruff|black|isort|mypy|pyright|pylint|bandit|eslint|prettier|biome|stylelint|tsc|rubocop|standardrb|phpstan|psalm|php-cs-fixer|golangci-lint|staticcheck|shellcheck|hadolint|yamllint|markdownlint|actionlint|clang-format|clang-tidy|ktlint|detekt|checkstyle|spotless\w*|pre-commit|typos|codespell|credo|dialyzer)\b|\bcargo\s+(\+\S+\s+)?(fmt|clippy|deny|audit|machete|doc)\b|\bgo\s+(vet|fmt)\b|\bgofmt\b|\bdotnet\s+format\b|\bmix\s+format\b|\b(npm|pnpm|yarn|bun)\s+(run\s+)?(lint|format|typecheck|type-check|fmt)\b|\b(make|just|task)\s+(lint|fmt|format|typecheck|style)\b", StepPurpose::Lint),
+        (r"\b(flake8|ruff|black|isort|mypy|pyright|pylint|bandit|eslint|prettier|biome|stylelint|tsc|rubocop|standardrb|phpstan|psalm|php-cs-fixer|golangci-lint|staticcheck|shellcheck|hadolint|yamllint|markdownlint|actionlint|clang-format|clang-tidy|ktlint|detekt|checkstyle|spotless\w*|pre-commit|typos|codespell|credo|dialyzer)\b|\bcargo\s+(\+\S+\s+)?(fmt|clippy|deny|audit|machete|doc|check)\b|\bgo\s+(vet|fmt)\b|\bgofmt\b|\bdotnet\s+format\b|\bmix\s+format\b|\b(npm|pnpm|yarn|bun)\s+(run\s+)?(lint|format|typecheck|type-check|fmt)\b|\b(make|just|task)\s+(lint|fmt|format|typecheck|style)\b", StepPurpose::Lint),
         (r"\b(cargo|go|npm\b.*\brun|pnpm|yarn|bun|dotnet|mvnw?|gradlew?|mix)\b.*\b(build|compile|package|assemble)\b|\bmake\b|\bcmake\b|\./configure\b|\bsetup\.py\s+build", StepPurpose::Build),
         (r"\b(npm|pnpm|yarn|bun)\b.*\b(codegen|generate|bundle|transpile|prepare|prepack)\b|\bprisma\s+generate\b|\b(turbo|nx|lerna|rush|vite|bazel|meson|just|task|hatch|zig|swift|stack|cabal)\b.*\b(build|compile|setup)\b|\b(tsc|webpack|rollup|esbuild|tsup|babel|swc|ninja|autoreconf|protoc)\b", StepPurpose::Build),
         // What makes the files that `make` reads, and what builds instead of it.
@@ -67,11 +67,39 @@ pub(super) fn purpose(line: &str) -> StepPurpose {
                 // The compiler writes what it checks, unless it is told not to.
                 // `gradlew check` without what tests.
                 StepPurpose::Test if line.contains(" -x test") => StepPurpose::Lint,
+                StepPurpose::Test if is_about_text(line) => StepPurpose::Lint,
+                StepPurpose::Test if runs_no_test(line) => StepPurpose::Other,
                 StepPurpose::Lint if is_compiler(line) => StepPurpose::Build,
                 other => other,
             }
         }
     }
+}
+
+/// `make check-format`: a target that reads the code and runs none of it.
+fn is_about_text(line: &str) -> bool {
+    const RUNNERS: &[&str] = &["make", "gmake", "just", "task", "ninja", "cmake"];
+    const TESTS: &[&str] = &["test", "tests", "check", "unit"];
+    const TEXT: &[&str] =
+        &["lint", "fmt", "format", "formatted", "formatting", "style", "spelling"];
+    let has = |word: &str, names: &[&str]| {
+        word.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| names.contains(&part))
+    };
+    let mut words = line.split_whitespace();
+    let is_runner = words.next().is_some_and(|program| RUNNERS.contains(&program));
+    let named = words.filter(|word| !word.starts_with('-') && !word.contains('='));
+    let tests: Vec<&str> = named.filter(|word| has(word, TESTS)).collect();
+    is_runner && !tests.is_empty() && tests.iter().all(|word| has(word, TEXT))
+}
+
+/// The program of the tests is only compiled, or only says which tests there are.
+fn runs_no_test(line: &str) -> bool {
+    const OPTIONS: &[&str] =
+        &["--collect-only", "--no-run", "--list-tests", "-DskipTests", "-Dmaven.test.skip"];
+    let is_one = |word: &str| OPTIONS.iter().any(|option| word.starts_with(option));
+    // A name that no test has loads all of them and runs none.
+    let is_filtered = line.contains("--filter NO_TEST") || line.contains("--filter=NO_TEST");
+    !line.contains("&&") && (is_filtered || line.split_whitespace().any(is_one))
 }
 
 /// A command about files, whatever they are called, and nothing else.
@@ -176,9 +204,47 @@ pub(crate) fn what_more(command: &str) -> Option<&'static str> {
         () if has(INSTALLS) || command.trim_end().ends_with(" install") => {
             Some("installs, and checks have no network")
         }
+        () if compares(command) => {
+            Some("compares with another commit, from which the change differs")
+        }
         () if needs_toolchain(command) => Some("needs another toolchain than the newest release"),
         () if has(ELSE) => Some("is about more than the tests of the code"),
         () => None,
+    }
+}
+
+/// A command asks what differs from a commit: from the last one, where the tree has to be as it was committed, or from the
+/// base, for the packages that a change concerns.
+pub(super) fn compares(command: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "git diff --exit-code",
+        "git diff --quiet",
+        "git status --porcelain",
+        "git diff-index",
+        "nx affected",
+        " --affected",
+        "[origin/",
+    ];
+    WORDS.iter().any(|words| command.contains(words))
+}
+
+/// A test command without what it asks at its end of the tree: whether it is as it was committed. With the change in it, it is
+/// not.
+pub(super) fn without_comparison(command: &str) -> &str {
+    let mut rest = command.trim_end();
+    loop {
+        let (before, last) = match (rest.rsplit_once('\n'), rest.rsplit_once("&&")) {
+            (Some(line), Some(part)) if line.0.len() < part.0.len() => part,
+            (Some(line), _) => line,
+            (None, Some(part)) => part,
+            (None, None) => return rest,
+        };
+        let is_it =
+            last.trim_start().starts_with("git ") && compares(last) && !before.ends_with('\\');
+        if !is_it || before.trim().is_empty() {
+            return rest;
+        }
+        rest = before.trim_end();
     }
 }
 
@@ -281,6 +347,18 @@ mod tests {
             ("rm -f tests/man.test", StepPurpose::Other),
             ("./gradlew check -x test", StepPurpose::Lint),
             ("./scripts/run-tests", StepPurpose::Test),
+            ("make test/unit", StepPurpose::Test),
+            ("make -C lib check-all", StepPurpose::Test),
+            ("cmake --build build --target unit-tests", StepPurpose::Test),
+            ("make man.1 tests/man.test", StepPurpose::Build),
+            ("make check-format", StepPurpose::Lint),
+            ("make test_formatted", StepPurpose::Lint),
+            ("cargo check --all-targets", StepPurpose::Lint),
+            ("cargo test --no-run", StepPurpose::Other),
+            ("cargo test --no-run && cargo test", StepPurpose::Test),
+            ("pytest --collect-only -q", StepPurpose::Other),
+            ("vendor/bin/phpunit --filter NO_TEST_JUST_LOAD", StepPurpose::Other),
+            ("mvn verify -DskipTests", StepPurpose::Other),
         ];
         for (command, expected) in rows {
             assert_eq!(is_for(command), expected, "{command}");
@@ -340,6 +418,24 @@ mod tests {
         for (command, expected) in rows {
             assert_eq!(unusable(command), expected, "{command}");
         }
+    }
+
+    #[test]
+    fn what_asks_whether_the_tree_is_as_committed_is_cut_off() {
+        let rows = [
+            ("make check\ngit diff --exit-code\n", "make check"),
+            ("make check && git diff --exit-code -- a", "make check"),
+            ("make\nmake check\ngit status --porcelain\ngit diff --quiet", "make\nmake check"),
+            ("git diff --exit-code", "git diff --exit-code"),
+            ("make check\ngit diff", "make check\ngit diff"),
+            ("git diff --exit-code\nmake check", "git diff --exit-code\nmake check"),
+            ("make check \\\n  git diff --exit-code", "make check \\\n  git diff --exit-code"),
+        ];
+        for (command, expected) in rows {
+            assert_eq!(without_comparison(command), expected, "{command}");
+        }
+        assert!(needs_more("git diff --exit-code\nmake check"));
+        assert!(needs_more("pnpm nx affected --target=test"));
     }
 
     #[test]

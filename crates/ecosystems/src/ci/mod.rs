@@ -26,7 +26,7 @@ use crate::files::{Files, Tree, quote};
 use crate::services::{MAX_SERVICES, Service};
 use crate::setup::{Note, Source, Version};
 
-pub(crate) use behind::{behind, is_about_tests, needs_browser};
+pub(crate) use behind::{behind, is_about_tests, is_about_text, needs_more_by_script};
 pub(crate) use builds::{Build, before};
 pub(crate) use classify::{is_system_only, needs_more, only_builds, system_packages, what_more};
 pub use tasks::{Target, targets};

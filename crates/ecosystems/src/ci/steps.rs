@@ -31,6 +31,13 @@ const SETUP: &[(&str, &str, &str)] = &[
     ("denoland/setup-deno", "deno-version", "deno"),
 ];
 
+/// Actions that run a command, perhaps more than once, and the input that has it.
+const WRAPPERS: &[(&str, &str)] = &[
+    ("nick-fields/retry", "command"),
+    ("nick-invision/retry", "command"),
+    ("Wandalen/wretry.action", "command"),
+];
+
 /// How deep actions may use each other; GitHub's runner takes ten.
 const MAX_DEPTH: usize = 5;
 /// Most actions of the repository that the steps of a job come to.
@@ -126,6 +133,8 @@ impl<'a> StepReader<'a> {
                 self.known.skipped.extend(step.get("id").and_then(scalar));
                 continue;
             }
+            let wrapped = wrapped(step);
+            let step = wrapped.as_ref().unwrap_or(step);
             if let Some(action) = step.get("uses").and_then(Value::as_str) {
                 match action.strip_prefix("./").or((action == ".").then_some("")) {
                     Some(folder) => self.composite(step, folder, job, plan),
@@ -237,23 +246,25 @@ impl<'a> StepReader<'a> {
 
     fn step(&self, step: &Value, command: &str, job: &Job) -> CiStep {
         let mut environment = self.environment.clone();
-        let mut unknown = self.unknown.clone();
-        let own = self.variables(step.get("env"));
-        for (name, value) in own {
-            match value {
-                Ok(value) => environment.insert(name, value),
-                Err(why) => unknown.insert(name, why),
-            };
-        }
         let mut unusable = classify::unusable(command).map(str::to_owned);
         let mut refuse = |why: String| {
             unusable.get_or_insert(why);
         };
-        let own = step.get("env").and_then(Value::as_object).cloned().unwrap_or_default();
+        let own = self.variables(step.get("env"));
+        // What the step sets itself is not what the job would have set.
+        let is_own = |name: &str| own.iter().any(|(other, _)| other == name);
         if let Some((_, why)) =
-            unknown.iter().find(|(name, _)| own.contains_key(*name) || uses(command, name))
+            self.unknown.iter().find(|(name, _)| !is_own(name) && uses(command, name))
         {
             refuse(why.clone());
+        }
+        for (name, value) in own {
+            match value {
+                Ok(value) => {
+                    environment.insert(name, value);
+                }
+                Err(why) => refuse(why),
+            }
         }
         let resolved = resolve(command, &self.known).unwrap_or_else(|why| {
             refuse(why);
@@ -274,7 +285,11 @@ impl<'a> StepReader<'a> {
             refuse(format!("reads the file `${name}`, which something else makes"));
         }
         let is_for = classify::is_for(&resolved);
-        let (folder, command) = shell::into_folder(folder.unwrap_or_default(), resolved.trim_end());
+        let resolved = match is_for {
+            StepPurpose::Test => classify::without_comparison(&resolved),
+            _ => resolved.trim_end(),
+        };
+        let (folder, command) = shell::into_folder(folder.unwrap_or_default(), resolved);
         if is_for == StepPurpose::Test && !self.has_folder(&folder, &command, job) {
             refuse(outside.to_owned());
         }
@@ -360,6 +375,23 @@ impl Checkouts {
     }
 }
 
+/// The step that an action comes to which runs a command: in the workspace, whatever the defaults of the job are.
+fn wrapped(step: &Value) -> Option<Value> {
+    let action = step.get("uses").and_then(Value::as_str)?.split('@').next()?;
+    let (_, input) = WRAPPERS.iter().find(|(name, _)| *name == action)?;
+    let with = step.get("with")?;
+    let command = with.get(*input).and_then(Value::as_str)?;
+    let mut made = step.as_object()?.clone();
+    made.remove("uses");
+    made.insert("run".to_owned(), command.into());
+    made.insert("shell".to_owned(), with.get("shell").cloned().unwrap_or_else(|| "bash".into()));
+    made.insert("working-directory".to_owned(), ".".into());
+    if let Some(goes_on) = with.get("continue_on_error") {
+        made.insert("continue-on-error".to_owned(), goes_on.clone());
+    }
+    Some(Value::Object(made))
+}
+
 fn uses(command: &str, variable: &str) -> bool {
     [format!("${variable}"), format!("${{{variable}")]
         .iter()
@@ -371,7 +403,8 @@ fn command_line(text: &str, command: &str) -> Option<u32> {
     let first = command.lines().map(str::trim).find(|line| !line.is_empty())?;
     let is_command = |line: &str| {
         let line = line.trim().trim_start_matches("- ");
-        let value = line.strip_prefix("run:").map_or(line, str::trim);
+        let value = line.strip_prefix("run:").or_else(|| line.strip_prefix("command:"));
+        let value = value.map_or(line, str::trim);
         value.trim_matches(['"', '\'']) == first
     };
     let whole = text.lines().position(is_command).and_then(|at| u32::try_from(at + 1).ok());

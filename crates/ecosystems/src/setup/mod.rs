@@ -231,8 +231,13 @@ pub fn detect(tree: &dyn Tree) -> SetupPlan {
     let mut plan = SetupPlan::default();
     system(&ci, &mut plan);
     let system = plan.steps.len();
-    plan.steps.extend(steps_of(&ci, |job| job.is_for_agents));
+    let written = steps_of(&ci, |job| job.is_for_agents);
+    let manager = node::manager_before(&files, &written);
+    plan.steps.extend(written);
     rules(&files, &notes, &mut plan);
+    if let Some(manager) = manager {
+        plan.steps.insert(system, manager);
+    }
     if plan.steps.len() == system {
         plan.steps.extend(steps_of(&ci, |job| job.is_container));
     }

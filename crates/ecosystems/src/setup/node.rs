@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{Package, Step};
+use super::{Package, Source, Step};
+use crate::files::Files;
 use crate::read;
 use crate::registries::Ecosystem;
 
@@ -136,6 +137,27 @@ fn version(asked: &str) -> String {
     let is_plain = !version.is_empty()
         && version.chars().all(|c| c.is_ascii_alphanumeric() || ".-".contains(c));
     if is_plain { format!("@{version}") } else { String::new() }
+}
+
+/// What is done before commands that the repository wrote, where they start a package manager that an action of the forge
+/// would have put there.
+pub(super) fn manager_before(files: &Files<'_>, steps: &[Step]) -> Option<Step> {
+    const INSTALLS: &[&str] = &["corepack ", "-g ", "--global "];
+    let is_end = |c: char| c.is_whitespace() || "'\";&|()".contains(c);
+    let (step, program) = steps.iter().find_map(|step| {
+        let mut words = step.command.split(is_end);
+        let program = words.find_map(|word| ["pnpm", "yarn"].into_iter().find(|it| *it == word))?;
+        Some((step, program))
+    })?;
+    if steps.iter().any(|step| INSTALLS.iter().any(|word| step.command.contains(word))) {
+        return None;
+    }
+    let manifest = files.text("package.json").and_then(|text| read::json(&text).ok());
+    let asked = manifest.as_ref().and_then(|it| it.get("packageManager")?.as_str());
+    let command = get(program, asked.unwrap_or_default());
+    let (command, folder) = (command.trim_end().to_owned(), String::new());
+    let why = Source { rule: program.to_owned(), ..step.why.clone() };
+    Some(Step { command, folder, why, ecosystem: Some(Ecosystem::Node) })
 }
 
 /// Corepack where Node has it, and where it may write its shims; else the package itself.

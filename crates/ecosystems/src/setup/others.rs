@@ -1,7 +1,11 @@
 //! Ecosystems with one package manager.
 
+use serde_json::Value;
+
 use super::{Package, Step};
+use crate::files::join;
 use crate::registries::Ecosystem;
+use crate::{packages, read};
 
 /// Runs a command that keeps to the lock file; where the lock file lies, the command without it, after
 /// which the lock file is as it was.
@@ -61,12 +65,28 @@ pub(super) fn bundler(package: &Package<'_>) -> Vec<Step> {
 }
 
 pub(super) fn composer(package: &Package<'_>) -> Vec<Step> {
-    if !package.has("composer.json") {
+    if !package.has("composer.json") || is_replaced(package) {
         return Vec::new();
     }
     let file = if package.has("composer.lock") { "composer.lock" } else { "composer.json" };
     let command = "composer install --no-interaction --no-progress --prefer-dist";
     vec![package.step(Ecosystem::Php, file, "composer install", command.to_owned())]
+}
+
+/// A package above has this one in it, which it says with `replace`: with its own packages this one is installed as well.
+fn is_replaced(package: &Package<'_>) -> bool {
+    let json = |path: &str| package.files.text(path).and_then(|text| read::json(&text).ok());
+    let Some(own) = json(&package.path("composer.json")) else { return false };
+    let Some(name) = own.get("name").and_then(Value::as_str) else { return false };
+    let mut above = package.folder;
+    while !above.is_empty() {
+        above = above.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let manifest = json(&join(above, "composer.json"));
+        if manifest.is_some_and(|it| it.get("replace").is_some_and(|all| all.get(name).is_some())) {
+            return true;
+        }
+    }
+    false
 }
 
 /// The goal that lists dependencies does not find what the test plugin loads when it runs, so that
@@ -100,26 +120,14 @@ pub(super) fn dotnet(package: &Package<'_>) -> Vec<Step> {
         |ends: &[&str]| names.iter().find(|name| ends.iter().any(|end| name.ends_with(end)));
     let solution = ending(&[".sln", ".slnx"]);
     // Projects below a solution are in it.
-    let project =
-        || ending(&[".csproj", ".fsproj", ".vbproj"]).filter(|_| !has_solution_above(package));
+    let has_solution = packages::has_solution_above(package.files, package.folder);
+    let project = || ending(&[".csproj", ".fsproj", ".vbproj"]).filter(|_| !has_solution);
     let Some(file) = solution.or_else(project) else { return Vec::new() };
     let command = match package.has("packages.lock.json") {
         true => "dotnet restore --locked-mode || dotnet restore",
         false => "dotnet restore",
     };
     vec![package.step(Ecosystem::Dotnet, file, "dotnet restore", command.to_owned())]
-}
-
-fn has_solution_above(package: &Package<'_>) -> bool {
-    let mut above = package.folder;
-    while !above.is_empty() {
-        above = above.rsplit_once('/').map_or("", |(parent, _)| parent);
-        let is_solution = |name: &String| name.ends_with(".sln") || name.ends_with(".slnx");
-        if package.files.files(above).iter().any(is_solution) {
-            return true;
-        }
-    }
-    false
 }
 
 pub(super) fn mix(package: &Package<'_>) -> Vec<Step> {

@@ -113,6 +113,40 @@ fn copilot_setup_steps_come_first_and_rules_fill_the_gaps() {
 }
 
 #[test]
+fn a_package_manager_that_an_action_would_have_installed_is_there_for_written_steps() {
+    let with = |steps: &str| {
+        let head = "on: workflow_dispatch\njobs:\n  copilot-setup-steps:\n    steps:\n      - uses: pnpm/action-setup@v4\n";
+        let files = format!("{head}{steps}");
+        let files = [
+            (".github/workflows/copilot-setup-steps.yml", files.as_str()),
+            ("package.json", r#"{"dependencies": {"a": "1"}, "packageManager": "pnpm@9.1.0"}"#),
+            ("pnpm-lock.yaml", ""),
+        ];
+        detect(&tree(&files)).steps.into_iter().map(|step| step.command).collect::<Vec<_>>()
+    };
+    let found = with("      - run: pnpm install\n");
+    assert!(found[0].ends_with("npm install --global pnpm@9.1.0"), "{found:?}");
+    assert_eq!(found[1..], ["pnpm install"]);
+    // What is written installs it itself, or has nothing to do with it.
+    let found = with("      - run: corepack enable && pnpm install\n");
+    assert_eq!(found, ["corepack enable && pnpm install"]);
+    let found = with("      - run: npm ci\n");
+    assert_eq!(found, ["npm ci"]);
+}
+
+#[test]
+fn packages_that_one_above_replaces_are_not_installed_by_themselves() {
+    let files = [
+        ("composer.json", r#"{"name": "x/all", "replace": {"x/log": "self.version"}}"#),
+        ("src/Log/composer.json", r#"{"name": "x/log"}"#),
+        ("src/Other/composer.json", r#"{"name": "x/other"}"#),
+    ];
+    let plan = detect(&tree(&files));
+    let folders: Vec<&str> = plan.steps.iter().map(|step| step.folder.as_str()).collect();
+    assert_eq!(folders, ["", "src/Other"]);
+}
+
+#[test]
 fn ci_names_packages_of_the_distribution() {
     let workflow = "on: [push]\njobs:\n  t:\n    runs-on: ubuntu-latest\n    steps:\n      - run: |\n          sudo apt-get update\n          sudo apt-get install -y libpq-dev\n      - run: ./bootstrap.sh && pip install -r r.txt\n";
     let plan = detect(&tree(&[(".github/workflows/ci.yml", workflow), ("go.mod", "module x")]));
