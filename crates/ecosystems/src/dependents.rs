@@ -1,5 +1,5 @@
 //! Which packages of a repository use which others of it, by what their manifests say: the name of the other one, or a
-//! path to it. What sources load from elsewhere without a manifest (`require('../../lib')`) is not seen.
+//! path to it. What sources load by path without a manifest (`require('../../lib')`) is in [`crate::imports`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -8,6 +8,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::files::{Files, join, resolve};
+use crate::imports::Imports;
 use crate::read;
 
 /// Most bytes of a manifest that are searched.
@@ -51,7 +52,7 @@ const READERS: &[Reader] = &[
     ("tsconfig.json", "", paths_only),
 ];
 
-/// For each package, those whose manifests name it.
+/// For each package, those whose manifests or sources name it.
 pub(crate) struct Dependents {
     users: BTreeMap<String, BTreeSet<String>>,
 }
@@ -85,6 +86,10 @@ impl Dependents {
                     }
                 }
             }
+        }
+        let mut imports = Imports::new();
+        for folder in folders.iter().filter(|folder| !folder.is_empty()) {
+            imports.of(files, &known, folder).into_iter().for_each(|used| add(used, folder));
         }
         for (user, name) in &named {
             if let Some(used) = owners.get(name) {
@@ -423,6 +428,15 @@ mod tests {
             &[
                 ("a/composer.json", r#"{"name": "x/a"}"#),
                 ("b/composer.json", r#"{"require": {"x/a": "*"}}"#),
+            ],
+        ),
+        (
+            "JavaScript, without a word in the manifest",
+            &[
+                ("a/package.json", "{}"),
+                ("a/src/index.js", "import './own.js'"),
+                ("b/package.json", "{}"),
+                ("b/src/index.ts", "import { sum } from '../../a/src/index.js'"),
             ],
         ),
         (

@@ -131,6 +131,15 @@ impl<'a> Files<'a> {
     }
 }
 
+impl Files<'_> {
+    /// As [`Files::text`], for one of very many files: not kept, and no part of the bytes that all files may have.
+    pub(crate) fn glance(&self, path: &str, most: usize) -> Option<String> {
+        let read = self.has_file(path).then(|| self.tree.read(path, most)).flatten();
+        read.filter(|bytes| bytes.len() <= most)
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
 fn plain(text: &str) -> String {
     text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n")
 }

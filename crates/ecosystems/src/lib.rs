@@ -16,6 +16,7 @@ pub mod checks;
 pub mod ci;
 mod dependents;
 pub mod files;
+mod imports;
 mod packages;
 mod read;
 pub mod registries;

@@ -24,7 +24,7 @@ use crate::services::Service;
 use crate::setup::{Note, Source};
 use concern::{MANY, Packages};
 use kinds::{KINDS, Kind, Root};
-use steps::{MAX_OF_CI, needs_services, of_kind, of_step, usable, words_of};
+use steps::{MAX_OF_CI, is_other_part, needs_services, of_kind, of_step, usable, words_of};
 
 /// Where a check comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,7 +94,11 @@ pub fn detect(tree: &dyn Tree, touched: &[String], has_services: bool) -> CheckP
         without_services(job);
     }
     let mut plan = CheckPlan { notes: ci.notes.clone(), ..CheckPlan::default() };
-    plan.notes.extend(ci.jobs.iter().filter_map(left_out));
+    for note in ci.jobs.iter().filter_map(left_out) {
+        if !plan.notes.contains(&note) {
+            plan.notes.push(note);
+        }
+    }
     let mut at_root: Vec<&str> = Vec::new();
     let mut kinds: Vec<(String, &Kind)> = Vec::new();
     let folders = packages::folders(&files);
@@ -150,17 +154,20 @@ fn beside(files: &Files<'_>, ci: &CiPlan, kinds: &[(String, &Kind)], plan: &mut 
     let is_of = |step: &CiStep, (folder, kind): &(String, &Kind)| {
         *folder == step.folder && words_of(&step.command, kind.programs)
     };
-    let mut taken = 0;
+    let mut taken: Vec<(&Job, &CiStep)> = Vec::new();
     for (job, step) in usable(ci).filter(|(_, step)| !kinds.iter().any(|kind| is_of(step, kind))) {
+        let is_enough =
+            taken.len() == MAX_OF_CI || (!taken.is_empty() && needs_services(job, plan));
+        if is_enough || taken.iter().any(|known| is_other_part(*known, (job, step))) {
+            continue;
+        }
         let behind = ci::behind(files, &step.folder, &step.command);
-        let is_enough = taken == MAX_OF_CI || (taken > 0 && needs_services(job, plan));
         let made = of_step(files, ci, (job, step), &|_| true);
         let is_known = plan.checks.iter().any(|known| known.command == made.command);
-        if !is_enough && !is_known && ci::is_about_tests(step, &behind) && !ci::needs_more(&behind)
-        {
+        if !is_known && ci::is_about_tests(step, &behind) && !ci::needs_more(&behind) {
             plan.checks.push(made);
             plan.take_services(job);
-            taken += 1;
+            taken.push((job, step));
         }
     }
 }
@@ -243,13 +250,18 @@ fn is_single(command: &str) -> bool {
 fn unknown(files: &Files<'_>, ci: &CiPlan, plan: &mut CheckPlan) {
     let is_test =
         |step: &CiStep| !ci::is_about_text(&ci::behind(files, &step.folder, &step.command));
+    let mut taken: Vec<(&Job, &CiStep)> = Vec::new();
     for (job, step) in usable(ci).filter(|(_, step)| is_test(step)) {
-        let made = of_step(files, ci, (job, step), &|_| true);
         let is_enough =
             plan.checks.len() == MANY || (!plan.checks.is_empty() && needs_services(job, plan));
-        if !is_enough && !plan.checks.iter().any(|known| known.command == made.command) {
+        if is_enough || taken.iter().any(|known| is_other_part(*known, (job, step))) {
+            continue;
+        }
+        let made = of_step(files, ci, (job, step), &|_| true);
+        if !plan.checks.iter().any(|known| known.command == made.command) {
             plan.checks.push(made);
             plan.take_services(job);
+            taken.push((job, step));
         }
     }
     if !plan.checks.is_empty() {

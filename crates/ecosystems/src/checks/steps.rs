@@ -11,6 +11,9 @@ use crate::setup::{Note, Source};
 /// Most commands of CI for one kind in one folder.
 pub(super) const MAX_OF_CI: usize = 2;
 
+/// Most parts of the tests in one check.
+const MAX_PARTS: usize = 12;
+
 /// Most steps of CI of which it is said why they are no check.
 const MAX_NOTES: usize = 3;
 
@@ -26,12 +29,16 @@ pub(super) fn of_kind(
             && words_of(&step.command, kind.programs)
             && !ci::needs_more_by_script(files, folder, &step.command)
     };
-    let mut found: Vec<(&Job, &CiStep)> = Vec::new();
+    let mut found: Vec<((&Job, &CiStep), Vec<&CiStep>)> = Vec::new();
     for (job, step) in usable(ci).filter(|(_, step)| is_about(step)) {
         let is_enough =
             found.len() == MAX_OF_CI || (!found.is_empty() && needs_services(job, plan));
-        if !is_enough && !found.iter().any(|(_, known)| known.command == step.command) {
-            found.push((job, step));
+        let is_known = |(known, parts): &((&Job, &CiStep), Vec<&CiStep>)| {
+            is_other_part(*known, (job, step))
+                || parts.iter().any(|known| known.command == step.command)
+        };
+        if !is_enough && !found.iter().any(is_known) {
+            found.push(((job, step), parts(ci, (job, step))));
             plan.take_services(job);
         }
     }
@@ -40,8 +47,9 @@ pub(super) fn of_kind(
         words_of(command, kind.programs) || !KINDS.iter().any(|it| words_of(command, it.programs))
     };
     if !found.is_empty() {
-        let are_parts = found.iter().all(|(_, step)| is_part(step) && rank(step) > 1);
-        let made = found.into_iter().map(|found| of_step(files, ci, found, &is_for_it));
+        let are_parts =
+            found.iter().all(|((_, step), parts)| parts.len() < 2 && is_of_part(files, step));
+        let made = found.into_iter().map(|(found, _)| of_step(files, ci, found, &is_for_it));
         plan.checks.extend(made);
         if !are_parts || ci::needs_more_by_script(files, folder, command) {
             return;
@@ -115,7 +123,40 @@ pub(super) fn needs_absent_service(ci: &CiPlan, command: &str) -> bool {
     steps.any(|step| step.folder.is_empty() && words(&step.command) == words(command))
 }
 
-/// The check that a step of CI is, with what is built before it.
+/// A step is the same as another in another entry of a matrix of parts.
+pub(super) fn is_other_part((job, step): (&Job, &CiStep), (other, there): (&Job, &CiStep)) -> bool {
+    job.part_of.is_some()
+        && job.part_of == other.part_of
+        && (&job.file, &job.name) == (&other.file, &other.name)
+        && (step.why.line, &step.folder) == (there.why.line, &there.folder)
+}
+
+/// A step with each part of the tests that CI runs it with, as far as they can be run here.
+fn parts<'a>(ci: &'a CiPlan, (job, step): (&'a Job, &'a CiStep)) -> Vec<&'a CiStep> {
+    if job.part_of.is_none() {
+        return vec![step];
+    }
+    let others = ci.jobs.iter().flat_map(|other| other.tests().map(move |it| (other, it)));
+    let others =
+        others.filter(|(other, it)| is_other_part((job, step), (other, it)) && can_run(it));
+    let mut found: Vec<&CiStep> = Vec::new();
+    for (_, other) in others {
+        let is_known = |known: &&CiStep| known.with_environment() == other.with_environment();
+        if found.len() < MAX_PARTS && !found.iter().any(is_known) {
+            found.push(other);
+        }
+    }
+    found
+}
+
+/// All parts of the tests, one after the other whatever comes of those before; it fails when one of them does.
+fn one_after_the_other(parts: &[&CiStep]) -> String {
+    let one = |step: &&CiStep| format!("( {}\n) || status=$?\n", step.with_environment());
+    let all: String = parts.iter().map(one).collect();
+    format!("status=0\n{all}( exit $status )")
+}
+
+/// The check that a step of CI is, with what is built before it, and with all parts of the tests that CI gives it.
 pub(super) fn of_step(
     files: &Files<'_>,
     ci: &CiPlan,
@@ -125,7 +166,10 @@ pub(super) fn of_step(
     let at = job.steps.iter().position(|other| other == step);
     let steps = at.and_then(|at| job.steps.get(..at)).unwrap_or_default();
     let builds = ci::before(files, ci, (job, steps), &step.command, is_for_it);
-    let command = step.with_environment();
+    let command = match parts(ci, (job, step)).as_slice() {
+        [] | [_] => step.with_environment(),
+        parts => one_after_the_other(parts),
+    };
     check((&command, &builds), &step.folder, CheckOrigin::Ci, step.why.clone())
 }
 
@@ -186,6 +230,31 @@ fn is_part(step: &CiStep) -> bool {
     words.any(is_place)
 }
 
+/// A test step runs a part of the tests: it says so by its name, or it names folders or files of them, or its script does.
+fn is_of_part(files: &Files<'_>, step: &CiStep) -> bool {
+    match rank(step) {
+        0 | 1 => false,
+        2 => is_part(step) || names_tests(&ci::scripts(files, &step.folder, &step.command)),
+        _ => true,
+    }
+}
+
+/// A script gives names of tests to the program that runs them: `jest a.test.ts`, `jest -i core utils`.
+fn names_tests(script: &str) -> bool {
+    const RUNNERS: &[&str] = &["jest", "vitest", "mocha", "ava", "tap"];
+    const WHOLE: &[&str] = &["run", "test", "tests", "src", "lib", "spec", "."];
+    let words = script.split_whitespace().skip_while(|word| !RUNNERS.contains(word));
+    let words: Vec<&str> =
+        words.skip(1).take_while(|word| !word.starts_with(['&', '|', ';'])).collect();
+    let is_name =
+        |word: &str| !word.starts_with('-') && !word.contains('*') && !word.ends_with('/');
+    let before = [""].into_iter().chain(words.iter().copied());
+    // What follows an option may be its value.
+    let mut names =
+        before.zip(&words).filter(|(before, word)| !before.starts_with('-') && is_name(word));
+    names.any(|(_, word)| !WHOLE.contains(word))
+}
+
 /// How much a test step says about most changes: the lower, the more.
 fn rank(step: &CiStep) -> u8 {
     const ASIDE: &[&str] = &[
@@ -227,12 +296,14 @@ pub(super) fn usable(ci: &CiPlan) -> impl Iterator<Item = (&Job, &CiStep)> {
         .partition(|job| !job.services.is_empty());
     [without, with].into_iter().flat_map(|jobs| {
         let steps = jobs.into_iter().flat_map(|job| job.tests().map(move |step| (job, step)));
-        let can_run =
-            |step: &CiStep| !ci::needs_more(&step.with_environment()) && step.command.len() < 2_000;
         let mut steps: Vec<(&Job, &CiStep)> = steps.filter(|(_, step)| can_run(step)).collect();
         steps.sort_by_key(|(_, step)| rank(step));
         steps
     })
+}
+
+fn can_run(step: &CiStep) -> bool {
+    !ci::needs_more(&step.with_environment()) && step.command.len() < 2_000
 }
 
 /// The job needs services that the checks so far do not.

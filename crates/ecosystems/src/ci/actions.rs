@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::expressions::{ExpressionValues, resolve, runs, value_of};
 use super::matrix::{self, MatrixEntry};
 use super::steps::{SetupVersion, StepReader};
-use super::{CiPlan, Job, MAX_FILES, MAX_JOBS};
+use super::{CiPlan, CiStep, Job, MAX_FILES, MAX_JOBS, StepPurpose, servers};
 use crate::files::{self, Files};
 use crate::read::{self, runner_scalar, scalar, scalars};
 use crate::services;
@@ -25,31 +25,39 @@ const PULL_REQUESTS: &[&str] =
 const MAX_READ: usize = 80;
 const MAX_FOUND: usize = 400;
 
+/// Most further entries of matrices that are read for one workflow.
+const MAX_PARTS: usize = 24;
+
 /// Most inputs of a workflow or an action that are read.
 pub(super) const MAX_INPUTS: usize = 100;
 
 pub(super) fn read(files: &Files<'_>, plan: &mut CiPlan) {
     let workflows = parsed(files, plan);
     let local: BTreeSet<String> = workflows.iter().flat_map(Workflow::calls).collect();
-    let mut waiting: VecDeque<(&Workflow, Inputs)> = workflows
+    let mut waiting: VecDeque<(&Workflow, Inputs, Option<String>)> = workflows
         .iter()
         .filter(|it| {
             it.is_for_agents() || it.is_about_changes() || it.is_called_from_elsewhere(&local)
         })
-        .map(|it| (it, it.given(Inputs::new())))
+        .map(|it| (it, it.given(Inputs::new()), None))
         .collect();
     let (mut done, mut found) = (Vec::new(), Vec::new());
-    while let Some((workflow, inputs)) = waiting.pop_front() {
+    while let Some((workflow, inputs, part_of)) = waiting.pop_front() {
         if done.len() == MAX_READ
             || found.len() > MAX_FOUND
             || done.contains(&(&workflow.path, inputs.clone()))
         {
             continue;
         }
+        let from = found.len();
         for call in workflow.read(files, &inputs, &mut found, plan) {
             if let Some(called) = workflows.iter().find(|it| it.path == call.path) {
-                waiting.push_back((called, called.given(call.with)));
+                let part_of = call.part_of.or_else(|| part_of.clone());
+                waiting.push_back((called, called.given(call.with), part_of));
             }
+        }
+        for read in found.iter_mut().skip(from) {
+            read.job.part_of = read.job.part_of.take().or_else(|| part_of.clone());
         }
         done.push((&workflow.path, inputs));
     }
@@ -117,6 +125,7 @@ type Inputs = BTreeMap<String, Option<Value>>;
 struct Call {
     path: String,
     with: Inputs,
+    part_of: Option<String>,
 }
 
 struct Workflow {
@@ -189,28 +198,47 @@ impl Workflow {
         let is_push_only = self.event().is_some_and(|on| !is_about_changes(on, PULL_REQUESTS));
         let skipped = self.skipped(inputs, is_push_only);
         let mut needs = BTreeMap::new();
+        let mut parts_left = MAX_PARTS;
         for (name, job) in self.jobs() {
             if skipped.contains(name.as_str()) || (is_for_agents && name != "copilot-setup-steps") {
                 continue;
             }
-            let mut known = ExpressionValues {
+            let known = ExpressionValues {
                 inputs: inputs.clone(),
+                needs: needs.clone(),
                 is_push_only,
                 ..ExpressionValues::default()
             };
-            known.needs.clone_from(&needs);
-            known.matrix = MatrixEntry::of(job, &known);
-            if !is_linux(job, &known) {
-                continue;
+            let mut entries = MatrixEntry::all_of(job, &known);
+            entries.truncate(1 + parts_left);
+            parts_left -= entries.len() - 1;
+            let part_of = (entries.len() > 1).then(|| format!("{}: {name}", self.path));
+            let first = found.len();
+            for entry in entries {
+                let known = ExpressionValues { matrix: entry, ..known.clone() };
+                if !is_linux(job, &known) {
+                    continue;
+                }
+                if let Some(path) = called(job) {
+                    let with = given(job.get("with"), &known);
+                    calls.push(Call { path, with, part_of: part_of.clone() });
+                    continue;
+                }
+                let mut read = self.job(files, (name, job), known, plan);
+                read.job.is_for_agents = is_for_agents;
+                read.job.part_of.clone_from(&part_of);
+                needs.append(&mut read.outputs);
+                match found.get(first) {
+                    Some(known) if !is_other_part(&known.job, &read.job) => {}
+                    known => {
+                        // Of the first entry with tests.
+                        if known.is_some_and(|it| it.job.tests().next().is_some()) {
+                            read.versions.clear();
+                        }
+                        found.push(read);
+                    }
+                }
             }
-            if let Some(path) = called(job) {
-                calls.push(Call { path, with: given(job.get("with"), &known) });
-                continue;
-            }
-            let mut read = self.job(files, (name, job), known, plan);
-            read.job.is_for_agents = is_for_agents;
-            needs.append(&mut read.outputs);
-            found.push(read);
         }
         calls
     }
@@ -263,11 +291,21 @@ impl Workflow {
         }
         found.takes_from = takes_from(job);
         steps.read(job.get("steps"), &mut found, plan);
+        servers::mark(&mut found);
         let outputs = entries(job.get("outputs")).take(MAX_INPUTS).filter_map(|(output, value)| {
             Some((format!("{name}.{output}"), resolve(&scalar(value)?, &steps.known).ok()?))
         });
         Found { job: found, outputs: outputs.collect(), versions: steps.versions }
     }
+}
+
+/// Another entry of the matrix of a job has tests that the first does not have.
+fn is_other_part(first: &Job, other: &Job) -> bool {
+    let tests = |job: &Job| -> BTreeSet<String> {
+        let tests = job.steps.iter().filter(|step| step.is_for == StepPurpose::Test);
+        tests.map(CiStep::with_environment).collect()
+    };
+    !tests(other).is_subset(&tests(first))
 }
 
 /// Such a condition decides alone; any other counts only when all that the job needs has succeeded.

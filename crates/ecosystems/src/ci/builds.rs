@@ -4,7 +4,7 @@
 //! Left out is what publishes or deploys, needs a secret, Docker or the network, or makes documents; and what the test
 //! command builds by itself, as `cargo test` does after `cargo build`.
 
-use super::{CiPlan, CiStep, Job, StepPurpose, behind, classify};
+use super::{CiPlan, CiStep, Job, StepPurpose, behind, classify, servers};
 use crate::files::{Files, join};
 use crate::read;
 
@@ -45,7 +45,7 @@ pub(crate) struct Build {
     pub folder: String,
 }
 
-/// What these steps of a job build for a test command, as far as it can run here; and before them those jobs whose
+/// What these steps of a job build for a test command, as far as it can run here, and then start; and before them those jobs whose
 /// files it takes over. `is_for_it` says of a command whether it may be for that test.
 pub(crate) fn before(
     files: &Files<'_>,
@@ -63,6 +63,7 @@ pub(crate) fn before(
         found.extend(made.filter(|made| !found.contains(made)));
     }
     found.truncate(MAX_BUILDS);
+    found.extend(servers::started(steps).into_iter().flatten());
     found
 }
 
@@ -139,7 +140,7 @@ fn is_target(build: &str) -> bool {
 }
 
 /// The scripts of `package.json` that a command names.
-fn scripts(files: &Files<'_>, folder: &str, command: &str) -> String {
+pub(crate) fn scripts(files: &Files<'_>, folder: &str, command: &str) -> String {
     let json = files.text(&join(folder, "package.json")).and_then(|text| read::json(&text).ok());
     let all = json.as_ref().and_then(|json| json.get("scripts")?.as_object());
     let named = command.split_whitespace().filter_map(|word| all?.get(word)?.as_str());

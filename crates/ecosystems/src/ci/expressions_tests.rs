@@ -16,7 +16,7 @@ fn known() -> ExpressionValues {
     let one = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
     let inputs = [("suite", Some(json!("unit"))), ("coverage", Some(json!(false))), ("from", None)];
     ExpressionValues {
-        matrix: MatrixEntry::of(&job, &ExpressionValues::default()),
+        matrix: MatrixEntry::all_of(&job, &ExpressionValues::default()).remove(0),
         inputs: inputs.map(|(name, value)| (name.to_owned(), value)).into(),
         environment: one("DIR", "src"),
         outputs: one("names.build-dir", "./build"),

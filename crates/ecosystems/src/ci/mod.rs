@@ -14,6 +14,7 @@ mod facts;
 mod functions;
 mod matrix;
 mod other;
+mod servers;
 mod shell;
 mod steps;
 mod tasks;
@@ -27,7 +28,7 @@ use crate::services::{MAX_SERVICES, Service};
 use crate::setup::{Note, Source, Version};
 
 pub(crate) use behind::{behind, is_about_tests, is_about_text, needs_more_by_script};
-pub(crate) use builds::{Build, before};
+pub(crate) use builds::{Build, before, scripts};
 pub(crate) use classify::{is_system_only, needs_more, only_builds, system_packages, what_more};
 pub use tasks::{Target, targets};
 
@@ -102,6 +103,9 @@ pub struct Job {
     /// The jobs of the same file whose files it takes over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub takes_from: Vec<String>,
+    /// Names the matrix of which it is one entry, where the entries are parts of the tests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<String>,
     /// From `copilot-setup-steps.yml`.
     pub is_for_agents: bool,
     /// From `devcontainer.json`.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::actions::entries;
 use super::shell::{self, Session};
-use super::{CiPlan, CiStep, Job, MAX_JOBS, MAX_STEPS, classify};
+use super::{CiPlan, CiStep, Job, MAX_JOBS, MAX_STEPS, StepPurpose, classify, servers};
 use crate::files::{Files, line_of};
 use crate::read::{self, scalar, scalars};
 use crate::services::of_gitlab;
@@ -174,8 +174,11 @@ fn simple(
             is_secret.then_some("uses a secret").or_else(|| classify::unusable(&command));
         let is_lost = session.folder.is_none().then_some("runs in a folder that is not known");
         let is_for = classify::is_for(&command);
-        let (folder, inside) =
-            shell::into_folder(session.folder.clone().unwrap_or_default(), &command);
+        let used = match is_for {
+            StepPurpose::Test => classify::without_comparison(&command),
+            _ => &command,
+        };
+        let (folder, inside) = shell::into_folder(session.folder.clone().unwrap_or_default(), used);
         let whole = format!("{}{inside}", session.before);
         if !is_secret {
             session.follow(&command);
@@ -192,5 +195,8 @@ fn simple(
             command: whole,
         }
     });
-    Job { file: path.to_owned(), name: name.to_owned(), steps: steps.collect(), ..Job::default() }
+    let steps = steps.collect();
+    let mut job = Job { file: path.to_owned(), name: name.to_owned(), steps, ..Job::default() };
+    servers::mark(&mut job);
+    job
 }

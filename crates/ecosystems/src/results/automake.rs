@@ -69,6 +69,26 @@ pub(super) fn parse(lines: &[&str]) -> TestResults {
     if sink.results.finished { sink.done() } else { TestResults::default() }
 }
 
+/// The output without that log, where it has one: what tests printed in it is known by their results, also where they
+/// are run by a runner of another kind, or print TAP.
+pub(super) fn without_log<'t>(lines: &[&'t str]) -> Option<Vec<&'t str>> {
+    let title = regex!(r"^ +\S.*: \S*test-suite\.log$");
+    let is_summary = |line: &str| line.starts_with("Testsuite summary for ");
+    if !lines.iter().any(|line| is_summary(line)) || !lines.iter().any(|line| title.is_match(line))
+    {
+        return None;
+    }
+    let mut in_log = false;
+    let mut out = Vec::new();
+    for line in lines {
+        in_log = (in_log || title.is_match(line)) && !is_summary(line);
+        if !in_log {
+            out.push(*line);
+        }
+    }
+    Some(out)
+}
+
 /// The line before is a rule.
 fn is_ruled(lines: &[&str], at: usize) -> bool {
     at.checked_sub(1).and_then(|at| lines.get(at)).is_some_and(|line| line.starts_with("==="))

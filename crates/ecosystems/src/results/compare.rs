@@ -56,6 +56,9 @@ pub struct Comparison {
     /// Passed on the base; on the head it was taken out, renamed, or is skipped.
     #[serde(default)]
     pub dropped: Names,
+    /// Those of `fixed` of which the runner on the head says nothing, because it names failures only.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub unnamed: Names,
     /// The runner on the head did not come to its end, so nothing is called fixed that is not listed.
     pub is_partial: bool,
 }
@@ -100,7 +103,7 @@ impl Comparison {
     }
 
     /// All lists, in the order of the fields.
-    pub fn lists_mut(&mut self) -> [&mut Names; 9] {
+    pub fn lists_mut(&mut self) -> [&mut Names; 10] {
         let Comparison {
             fixed,
             broke,
@@ -111,6 +114,7 @@ impl Comparison {
             flaky,
             gone,
             dropped,
+            unnamed,
             is_partial: _,
         } = self;
         [
@@ -123,6 +127,7 @@ impl Comparison {
             flaky,
             gone,
             dropped,
+            unnamed,
         ]
     }
 
@@ -133,6 +138,25 @@ impl Comparison {
             list.join(more);
         }
         self.is_partial |= other.is_partial;
+    }
+
+    /// Of tests that failed and are not named any more, those that the change is seen to have taken out were not repaired.
+    /// `added`: the tests that came with it, one of which may be the same under another name.
+    pub fn take_out(&mut self, is_gone: impl Fn(&str) -> bool, added: &[String]) {
+        let (gone, left): (Vec<String>, Vec<String>) =
+            std::mem::take(&mut self.unnamed.names).into_iter().partition(|name| is_gone(name));
+        self.unnamed.count -= gone.len();
+        self.unnamed.names = left;
+        for name in &gone {
+            self.fixed.count = self.fixed.count.saturating_sub(1);
+            self.fixed.names.retain(|it| it != name);
+            self.gone.push(name);
+        }
+        if !gone.is_empty() {
+            let known = |name: &String| self.new_passing.names.iter().any(|it| it.contains(name));
+            let new: Vec<&String> = added.iter().filter(|name| !known(name)).collect();
+            new.into_iter().for_each(|name| self.new_passing.push(name));
+        }
     }
 
     /// Something fails that did not fail before, or did not fail each time.
@@ -175,7 +199,12 @@ pub fn compare(base: &[TestResults], head: &[TestResults]) -> Comparison {
             {
                 found.gone.push(name);
             }
-            (State::Bad, State::Passed) => found.fixed.push(name),
+            (State::Bad, State::Passed) => {
+                found.fixed.push(name);
+                if !after.tests.contains_key(name) {
+                    found.unnamed.push(name);
+                }
+            }
             (State::Bad, State::Absent) if runs_in_parts(after, name) => found.fixed.push(name),
             (State::Bad, State::Skipped | State::Absent | State::Unknown) => found.gone.push(name),
             (State::Passed, State::Skipped | State::Absent) => found.dropped.push(name),

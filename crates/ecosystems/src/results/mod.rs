@@ -328,13 +328,16 @@ pub fn parse(hint: Option<Runner>, output: &str, junit: &[&str]) -> TestResults 
     }
     let (output, is_cut) = bounded(output);
     let clean = text::without_ansi(&output).replace('\r', "");
-    let lines: Vec<&str> = clean.lines().collect();
+    let all: Vec<&str> = clean.lines().collect();
+    let without_log = automake::without_log(&all);
     for row in &RUNNERS {
         let is_hinted = hint == Some(row.runner);
+        let is_automake = row.runner == Runner::Automake;
+        let lines = without_log.as_ref().filter(|_| !is_automake).unwrap_or(&all);
         if !is_hinted && !lines.iter().any(|line| row.mark.is_match(line)) {
             continue;
         }
-        let read = (row.parse)(&lines);
+        let read = (row.parse)(lines);
         if read.says_something() {
             results.join(read);
         }

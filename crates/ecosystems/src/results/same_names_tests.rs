@@ -225,6 +225,39 @@ fn the_tests_of_a_package_of_go_count_though_only_failures_are_named() {
     assert_eq!(found, "fixed 1 · broke 0");
 }
 
+/// What a test of automake printed is in its log once more, in the words of whatever ran in it.
+#[test]
+fn what_is_in_the_log_of_automake_is_counted_once() {
+    let text = "PASS: t/a.tap 1 - adds\nFAIL: t/a.tap 2 - keeps the sign\nFAIL: t/py.sh\n\
+                =======\n   calc 1.0: ./test-suite.log\n=======\n\n# TOTAL: 3\n# PASS:  1\n# FAIL:  2\n\n\
+                FAIL: t/a\n=========\n\n1..2\nok 1 - adds\nnot ok 2 - keeps the sign\n\n\
+                FAIL: t/py\n==========\n\nFAILED tests/test_a.py::test_b - no\n=== 1 failed, 4 passed in 0.01s ===\n\n\
+                =======\nTestsuite summary for calc 1.0\n=======\n# TOTAL: 3\n# PASS:  1\n# SKIP:  0\n# XFAIL: 0\n\
+                # FAIL:  2\n# XPASS: 0\n# ERROR: 0\n=======\n";
+    let read = parse(None, text, &[]);
+    assert_eq!(read.runners, [Runner::Automake], "{read:?}");
+    assert_eq!((read.counts.passed, read.counts.failed), (1, 2), "{read:?}");
+}
+
+/// Of runners that name failures only: one failure is taken out, and another test comes for it.
+#[test]
+fn a_test_that_the_change_takes_out_is_not_repaired_by_silence() {
+    let bad = "--- FAIL: TestAbs (0.00s)\nFAIL\nFAIL\tx/calc\t0.1s\nFAIL\n";
+    let good = "ok  \tx/calc\t0.1s\n";
+    let mut found = compare(&[parse(None, bad, &[])], &[parse(None, good, &[])]);
+    assert_eq!(found.unnamed.names, ["x/calc.TestAbs"]);
+    let mut renamed = found.clone();
+    found.take_out(|name| name.ends_with("TestAbs"), &[]);
+    assert_eq!(found.line(), "fixed 0 · broke 0 · 1 no longer runs");
+    renamed.take_out(|name| name.ends_with("TestAbs"), &["TestAbsolute".to_owned()]);
+    assert_eq!((renamed.gone.count, renamed.new_passing.count), (1, 1));
+    // What is named is not in doubt.
+    let named = "=== RUN   TestAbs\n--- PASS: TestAbs (0.00s)\nPASS\nok  \tx/calc\t0.1s\n";
+    let mut found = compare(&[parse(None, bad, &[])], &[parse(None, named, &[])]);
+    found.take_out(|_| true, &[]);
+    assert_eq!(found.line(), "fixed 1 · broke 0");
+}
+
 /// A spec breaks beside a test that is repaired, and beside one that fails as before.
 #[test]
 fn tests_of_ruby_are_read_with_blanks_in_their_names() {
