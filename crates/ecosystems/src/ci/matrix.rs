@@ -191,7 +191,8 @@ fn is_other_part(first: &BTreeMap<String, Value>, other: &BTreeMap<String, Value
         && first.keys().all(|name| names_parts(name) || !differs(name) || !is_version(name))
 }
 
-fn chosen(values: &[Value]) -> Option<&Value> {
+/// Linux, and the newest plain version.
+pub(super) fn chosen(values: &[Value]) -> Option<&Value> {
     let says = |value: &Value, word: &str| value.to_string().to_ascii_lowercase().contains(word);
     let is_linux = |value: &&Value| says(value, "ubuntu") || says(value, "linux");
     let is_elsewhere = |value: &&Value| says(value, "windows") || says(value, "macos");

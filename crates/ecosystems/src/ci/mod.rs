@@ -12,6 +12,8 @@ mod container;
 mod expressions;
 mod facts;
 mod functions;
+mod gitlab;
+mod gitlab_rules;
 mod matrix;
 mod other;
 mod servers;
@@ -168,7 +170,7 @@ pub fn detect(tree: &dyn Tree) -> CiPlan {
 pub(crate) fn read(files: &Files<'_>) -> CiPlan {
     let mut plan = CiPlan::default();
     actions::read(files, &mut plan);
-    other::gitlab(files, &mut plan);
+    gitlab::read(files, &mut plan);
     other::travis(files, &mut plan);
     container::read(files, &mut plan);
     plan

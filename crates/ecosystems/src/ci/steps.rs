@@ -245,27 +245,11 @@ impl<'a> StepReader<'a> {
     }
 
     fn step(&self, step: &Value, command: &str, job: &Job) -> CiStep {
-        let mut environment = self.environment.clone();
-        let mut unusable = classify::unusable(command).map(str::to_owned);
+        let (mut environment, unknown) = self.environment_of(step, command);
+        let mut unusable = classify::unusable(command).map(str::to_owned).or(unknown);
         let mut refuse = |why: String| {
             unusable.get_or_insert(why);
         };
-        let own = self.variables(step.get("env"));
-        // What the step sets itself is not what the job would have set.
-        let is_own = |name: &str| own.iter().any(|(other, _)| other == name);
-        if let Some((_, why)) =
-            self.unknown.iter().find(|(name, _)| !is_own(name) && uses(command, name))
-        {
-            refuse(why.clone());
-        }
-        for (name, value) in own {
-            match value {
-                Ok(value) => {
-                    environment.insert(name, value);
-                }
-                Err(why) => refuse(why),
-            }
-        }
         let resolved = resolve(command, &self.known).unwrap_or_else(|why| {
             refuse(why);
             command.to_owned()
@@ -311,6 +295,32 @@ impl<'a> StepReader<'a> {
             unusable,
             why: Source { file: self.path.clone(), line: first, rule: format!("job {}", job.name) },
         }
+    }
+
+    /// The variables of a step, and why one that it sets or uses is not known.
+    fn environment_of(
+        &self,
+        step: &Value,
+        command: &str,
+    ) -> (BTreeMap<String, String>, Option<String>) {
+        let mut environment = self.environment.clone();
+        let own = self.variables(step.get("env"));
+        // What the step sets itself is not what the job would have set.
+        let is_own = |name: &str| own.iter().any(|(other, _)| other == name);
+        let mut unknown = self.unknown.iter();
+        let unknown = unknown.find(|(name, _)| !is_own(name) && uses(command, name));
+        let mut unknown = unknown.map(|(_, why)| why.clone());
+        for (name, value) in own {
+            match value {
+                Ok(value) => {
+                    environment.insert(name, value);
+                }
+                Err(why) => {
+                    unknown.get_or_insert(why);
+                }
+            }
+        }
+        (environment, unknown)
     }
 
     /// The folder that the command is for is in the tree, or an earlier step seems to make it.
