@@ -359,8 +359,13 @@ fn what_is_no_test_by_its_target_or_compares_with_a_commit_is_no_check() {
         assert_eq!(found(&files, &[]), expected, "{command}");
     }
     // Where nothing else is known, what checks the text of the code is no test either.
-    let workflow = job("      - run: make check-format\n      - run: make check\n");
-    assert_eq!(found(&[(".github/workflows/ci.yml", workflow.as_str())], &[]), ["make check"]);
+    let workflow = job(
+        "      - run: make check-format\n      - run: make check\n      - run: make check-full\n",
+    );
+    let makefile =
+        "check: style\n\t./t\nstyle:\n\truff check\ncheck-%:\n\techo check\n\tcargo check\n";
+    let files = [(".github/workflows/ci.yml", workflow.as_str()), ("Makefile", makefile)];
+    assert_eq!(found(&files, &[]), ["make check"]);
     // A script which asks for the packages that differ from the base.
     let workflow = job("      - run: npm run test:pr\n");
     let scripts =
@@ -528,6 +533,7 @@ fn what_ci_starts_before_its_tests_is_started_in_the_check() {
         ),
         ("      - run: npm test -- -x\n      - run: node server.js &\n", "npm test -- -x"),
         // What cannot be started here.
+        ("      - run: docker compose up -d\n      - run: npm test -- -x\n", "npm test"),
         ("      - run: sudo service mysql start\n      - run: npm test -- -x\n", "npm test"),
         (
             "      - run: ./server &\n      - run: curl localhost\n      - run: npm test -- -x\n",

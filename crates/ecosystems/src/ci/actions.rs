@@ -227,7 +227,9 @@ impl Workflow {
                 let mut read = self.job(files, (name, job), known, plan);
                 read.job.is_for_agents = is_for_agents;
                 read.job.part_of.clone_from(&part_of);
-                needs.append(&mut read.outputs);
+                if found.len() == first {
+                    needs.append(&mut read.outputs);
+                }
                 match found.get(first) {
                     Some(known) if !is_other_part(&known.job, &read.job) => {}
                     known => {

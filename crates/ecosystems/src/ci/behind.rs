@@ -124,7 +124,10 @@ fn is_rule_for(name: &str, target: &str) -> bool {
 
 /// What stands behind a step reads the code and runs none of it.
 pub(crate) fn is_about_text(behind: &str) -> bool {
-    classify::is_for(behind) == StepPurpose::Lint
+    let lines = behind.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut lines = lines.filter(|line| !line.starts_with('#') && !line.starts_with("echo "));
+    let is_text = |line: &str| classify::purpose(line) == StepPurpose::Lint;
+    lines.clone().any(is_text) && lines.all(is_text)
 }
 
 /// A step that starts tests by another program is about the tests of the code: neither its words nor what stands

@@ -51,7 +51,15 @@ fn command(step: &CiStep) -> Build {
 
 /// A step leaves a process running.
 fn starts(step: &CiStep) -> bool {
-    const WORDS: &[&str] = &[" --daemonize", "systemctl start ", "initctl start "];
+    const WORDS: &[&str] = &[
+        " --daemonize",
+        "systemctl start ",
+        "/etc/init.d/",
+        "docker compose up",
+        "docker-compose up",
+        "docker run -d",
+        "docker run --detach",
+    ];
     let command = &step.command;
     let is_service = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().filter(|word| *word != "sudo").collect();
