@@ -276,8 +276,8 @@ fn rank(step: &CiStep) -> u8 {
         "coverage-",
         "memray",
     ];
-    let command = step.command.as_str();
-    let is_of_kind = KINDS.iter().any(|kind| is_whole(command, kind.programs));
+    let command = words_said(&step.command);
+    let is_of_kind = KINDS.iter().any(|kind| is_whole(&step.command, kind.programs));
     match () {
         () if is_of_kind => 0,
         () if command.replace("phpunit", "").contains("unit") => 1,
@@ -300,6 +300,19 @@ pub(super) fn usable(ci: &CiPlan) -> impl Iterator<Item = (&Job, &CiStep)> {
         steps.sort_by_key(|(_, step)| rank(step));
         steps
     })
+}
+
+/// A command without its comments, and without what it leaves out of the tests.
+fn words_said(command: &str) -> String {
+    const LEAVES_OUT: &[&str] = &["--exclude", "--ignore", "--deselect"];
+    let is_left_out = |word: &str| LEAVES_OUT.iter().any(|option| word.starts_with(option));
+    let lines = command.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+    let before = [""].into_iter().chain(words.iter().copied());
+    let said = before.zip(&words).filter(|(before, word)| {
+        !is_left_out(word) && !(is_left_out(before) && !before.contains('='))
+    });
+    said.map(|(_, word)| *word).collect::<Vec<_>>().join(" ")
 }
 
 fn can_run(step: &CiStep) -> bool {

@@ -319,7 +319,13 @@ fn what_ci_tests_in_parts_only_is_tested_by_convention_as_well() {
 
 #[test]
 fn steps_for_another_compiler_are_left_to_ci() {
-    let steps = ["cargo +nightly test", "cargo +1.80 test", "cargo test -Zbuild-std"];
+    let steps = [
+        "cargo +nightly test",
+        "cargo +1.80 test",
+        "cargo test -Zbuild-std",
+        "cargo test --target wasm32-wasip1",
+        "git clone https://example.com/x && cargo test",
+    ];
     let steps: String = steps.iter().map(|it| format!("      - run: {it}\n")).collect();
     let with = "      - run: cargo test --doc\n        env: {RUSTFLAGS: -Zsanitizer=address}\n";
     let workflow = job(&format!("{steps}{with}      - run: cargo +stable test --all\n"));
@@ -505,6 +511,7 @@ fn what_ci_tests_aside_only_is_tested_by_convention_as_well() {
         ("npm run test:leak", &["npm run test:leak", "npm test"]),
         ("npm run test:one", &["npm run test:one", "npm test"]),
         ("npm run test:ci", &["npm run test:ci"]),
+        ("npm run test:ci -- --exclude examples", &["npm run test:ci -- --exclude examples"]),
         ("npm run test:unit", &["npm run test:unit"]),
     ];
     for (command, expected) in rows {

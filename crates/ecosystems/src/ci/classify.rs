@@ -80,8 +80,18 @@ pub(super) fn purpose(line: &str) -> StepPurpose {
 fn is_about_text(line: &str) -> bool {
     const RUNNERS: &[&str] = &["make", "gmake", "just", "task", "ninja", "cmake"];
     const TESTS: &[&str] = &["test", "tests", "check", "unit"];
-    const TEXT: &[&str] =
-        &["lint", "fmt", "format", "formatted", "formatting", "style", "spelling"];
+    const TEXT: &[&str] = &[
+        "lint",
+        "fmt",
+        "format",
+        "formatted",
+        "formatting",
+        "style",
+        "spelling",
+        "links",
+        "license",
+        "licenses",
+    ];
     let has = |word: &str, names: &[&str]| {
         word.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| names.contains(&part))
     };
@@ -183,8 +193,17 @@ pub(crate) fn needs_more(command: &str) -> bool {
 
 /// Why a command is no check here, where it could run on the forge.
 pub(crate) fn what_more(command: &str) -> Option<&'static str> {
-    const INSTALLS: &[&str] =
-        &[" install ", " install\n", "npm ci", " sync", "wget ", "curl ", "sudo ", "rustup "];
+    const INSTALLS: &[&str] = &[
+        " install ",
+        " install\n",
+        "npm ci",
+        " sync",
+        "wget ",
+        "curl ",
+        "git clone ",
+        "sudo ",
+        "rustup ",
+    ];
     const ELSE: &[&str] = &[
         "e2e",
         "end-to-end",
@@ -253,7 +272,15 @@ fn needs_toolchain(command: &str) -> bool {
     let words = || command.split(|c: char| c.is_whitespace() || c == '=' || c == '\'');
     let is_named = words().any(|word| word.starts_with('+') && word.len() > 1 && word != "+stable");
     let is_cargo = words().any(|word| word == "cargo");
-    is_cargo && (is_named || words().any(|word| word.starts_with("-Z")))
+    is_cargo && (is_named || has_target(command) || words().any(|word| word.starts_with("-Z")))
+}
+
+/// `--target wasm32-wasip1`: for a machine that is not this one.
+fn has_target(command: &str) -> bool {
+    const OWN: &[&str] = &["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
+    let mut words = command.split(|c: char| c.is_whitespace() || c == '=');
+    let target = words.by_ref().find(|word| *word == "--target").and_then(|_| words.next());
+    target.is_some_and(|target| !OWN.contains(&target.trim_matches(['"', '\''])))
 }
 
 pub(super) fn unusable(command: &str) -> Option<&'static str> {
@@ -353,6 +380,7 @@ mod tests {
             ("make man.1 tests/man.test", StepPurpose::Build),
             ("make check-format", StepPurpose::Lint),
             ("make test_formatted", StepPurpose::Lint),
+            ("make test-docs-links", StepPurpose::Lint),
             ("cargo check --all-targets", StepPurpose::Lint),
             ("cargo test --no-run", StepPurpose::Other),
             ("cargo test --no-run && cargo test", StepPurpose::Test),
