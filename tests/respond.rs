@@ -11,6 +11,7 @@ mod plans;
 mod pure;
 mod quiet;
 mod rebase;
+mod rebase_forced;
 mod rebase_whole;
 mod resumed;
 mod strangers;

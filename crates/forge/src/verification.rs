@@ -80,6 +80,8 @@ pub enum RuleKind {
     Creation,
     /// No such branch may be moved.
     Update,
+    /// No commit may be taken off such a branch.
+    ForcePush,
     BranchName(TextRule),
     Message(TextRule),
     AuthorEmail(TextRule),

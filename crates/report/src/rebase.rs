@@ -206,6 +206,49 @@ pub fn contained(base_branch: &str, base: &str) -> String {
     )
 }
 
+/// Commits that the branch has below ours, and the base branch has not got.
+#[derive(Clone, Copy, Debug)]
+pub struct ForeignCommits<'a> {
+    pub base_branch: &'a str,
+    /// Id and subject, the oldest first.
+    pub commits: &'a [(String, String)],
+}
+
+impl ForeignCommits<'_> {
+    fn list(&self) -> String {
+        let line = |(id, subject): &(String, String)| {
+            format!("- {} {}\n", code(short(id)), markdown::line(subject, 200))
+        };
+        let mut out: String = self.commits.iter().take(MAX_FILES).map(line).collect();
+        if self.commits.len() > MAX_FILES {
+            let _ = writeln!(out, "- {} more", self.commits.len() - MAX_FILES);
+        }
+        out
+    }
+}
+
+/// They were taken back from the base branch, and do not come back in with this one.
+pub fn left_out(foreign: &ForeignCommits<'_>) -> String {
+    format!(
+        "\n{} had these commits when the pull request was made, and has them no more. They are not the pull \
+         request's, so it is put onto the base branch without them:\n\n{}",
+        code(foreign.base_branch),
+        foreign.list()
+    )
+}
+
+/// Nobody can tell whether they were taken back or belong to the pull request.
+pub fn kept(foreign: &ForeignCommits<'_>, fork_point: &str, branch: &str) -> String {
+    let base = foreign.base_branch;
+    format!(
+        "\nThe pull request brings these commits, which I did not make and {} does not have:\n\n{}\nThey stay on the \
+         branch. If they were taken back from the base branch, {} leaves them out.\n",
+        code(base),
+        foreign.list(),
+        code(&format!("git rebase --onto {base} {} {branch}", short(fork_point)))
+    )
+}
+
 /// Another branch was named than the one that the pull request goes to.
 pub fn other_base(named: &str, base_branch: &str) -> String {
     format!(

@@ -146,6 +146,22 @@ pub(super) async fn check(
     staging(run, repository).await
 }
 
+/// # Errors
+/// When commits of the branch could not be replaced by others, as far as we may know the rules.
+pub(super) async fn may_rewrite(
+    run: &Run<'_>,
+    repository: &Repository,
+    branch: &str,
+) -> Result<()> {
+    let rules = run.world.forge()?.branch_rules(&repository.id, branch).await;
+    for rule in rules.map_err(Failure::from)? {
+        let is_against = matches!(rule.kind, RuleKind::ForcePush);
+        let problem = is_against.then(|| closed(&rule, branch, "rewritten").hint(MERGE));
+        unless_bypassed(run, repository, &rule, problem).await?;
+    }
+    Ok(())
+}
+
 /// The branch that signing takes is a branch, too.
 async fn staging(run: &Run<'_>, repository: &Repository) -> Result<()> {
     if !Signer::of(run)?.stages().await.map_err(Failure::from)? {
@@ -189,6 +205,8 @@ async fn unless_bypassed(
 
 const OTHER_NAME: &str = "choose another name with `--branch`, in a campaign with `publish.branch`";
 const BYPASS: &str = "have the rule except the branch, or let the account of the token bypass it";
+const MERGE: &str = "have the rule except the branch, let the account of the token bypass it, or merge the base branch \
+                     into this one by hand: that adds a commit and rewrites none";
 const STAGED: &str = "commits are signed and verified on such a branch before they are pushed: have the rule except \
                       `patchwright-staging/**`, or let the account of the token bypass it; a GitHub App has GitHub sign \
                       without such a branch";
@@ -244,7 +262,9 @@ fn problem(run: &Run<'_>, branch: Branch<'_>, rule: &BranchRule) -> Option<Failu
             );
             Some(Failure::refused(message).hint("set `identity.committer-email`"))
         }
-        RuleKind::SignedCommits
+        // What is only added to a branch is none of its business; see [`may_rewrite`].
+        RuleKind::ForcePush
+        | RuleKind::SignedCommits
         | RuleKind::Creation
         | RuleKind::Update
         | RuleKind::BranchName(_)

@@ -142,6 +142,7 @@ fn rule(json: RuleJson) -> Option<BranchRule> {
         "required_signatures" => RuleKind::SignedCommits,
         "creation" => RuleKind::Creation,
         "update" => RuleKind::Update,
+        "non_fast_forward" => RuleKind::ForcePush,
         "branch_name_pattern" => RuleKind::BranchName(text()?),
         "commit_message_pattern" => RuleKind::Message(text()?),
         "commit_author_email_pattern" => RuleKind::AuthorEmail(text()?),

@@ -23,6 +23,7 @@ mod rebased;
 pub mod reference;
 mod rounds;
 pub mod stop;
+mod taken_back;
 mod target;
 mod unseen;
 pub(crate) mod work;
@@ -72,6 +73,11 @@ impl CommandReply {
             body: Some(body),
             outcome: None,
         }
+    }
+
+    /// With something more to say in its answer, where it has one.
+    fn with_note(self, note: &str) -> CommandReply {
+        CommandReply { body: self.body.map(|body| body + note), ..self }
     }
 
     /// Nothing more to do, and nothing to say about it in the thread.

@@ -12,6 +12,7 @@ use super::landed;
 use super::rebased::{
     Attempt, REBASED_TRAILER, RebaseSpec, RebasedCommits, Resolution, ResolutionResult,
 };
+use super::taken_back::TakenBack;
 use super::target;
 use super::work::{self, ChangedFiles, ConflictTask, Instruction};
 use crate::collected;
@@ -27,7 +28,7 @@ use patchwright_git::merge::Conflict;
 use patchwright_git::{GitError, Oid, blocking, commit};
 use patchwright_journal::Entry;
 use patchwright_report::answer as words;
-use patchwright_report::rebase as said;
+use patchwright_report::rebase::{self as said, Method};
 use patchwright_types::outcome::{Conclusion, Outcome};
 
 /// Why nothing can be pushed to the branch, as far as that is known before anything is paid for.
@@ -77,7 +78,8 @@ pub(super) async fn rebase(
     if let Some(why) = out_of_reach(run, admitted, pull).await? {
         return Ok(CommandReply::with_body(Conclusion::Partial, said::unreachable(&why)));
     }
-    if let Some(intended) = intended(run)? {
+    let before = intended(run)?;
+    if let Some((intended, _)) = before {
         if is_rebased(run, base, *head) {
             let url = land::commit_url(&admitted.repository, &head.to_string());
             return Ok(CommandReply::with_body(
@@ -93,37 +95,42 @@ pub(super) async fn rebase(
     let Some(old) = *old else {
         return nothing(said::nothing_in_common(&pull.base_branch));
     };
-    let sides = RebaseSpec {
-        repo: base.repo.clone(),
+    let mut sides = sides(run, pull, &opened, old);
+    let below = in_background(&sides, RebaseSpec::below_ours).await?;
+    let decided = before.and_then(|(_, left_out)| left_out);
+    let taken_back = TakenBack::of(run, admitted, pull, (&opened, below), decided).await?;
+    sides.left_out = taken_back.left_out;
+    let task = Rebase { run, admitted, pull, opened: &opened, sides };
+    Ok(task.carry_out().await?.with_note(&taken_back.note))
+}
+
+fn sides(run: &Run<'_>, pull: &PullRequest, opened: &RebaseWorkspace, old: Oid) -> RebaseSpec {
+    RebaseSpec {
+        repo: opened.base.repo.clone(),
         old,
-        base: base.base,
-        head: *head,
+        left_out: None,
+        base: opened.base.base,
+        head: opened.head,
         base_branch: pull.base_branch.clone(),
         branch: pull.head_branch.clone(),
         number: pull.number,
         committer: land::identity(run),
         time: run.world.clock.now(),
         run: run.folder.id.clone(),
-    };
-    let task = Rebase { run, admitted, pull, opened: &opened, sides };
-    match task.blocking(RebaseSpec::attempt).await? {
-        Attempt::UpToDate => nothing(said::up_to_date(&pull.base_branch, &base.base.to_string())),
-        Attempt::Contained => nothing(said::contained(&pull.base_branch, &base.base.to_string())),
-        Attempt::Fits(commits) => task.land_clean(commits).await,
-        Attempt::Conflicts { tree, files } => task.resolve(tree, &files).await,
     }
 }
 
-/// The head that an earlier attempt of this run began with.
-fn intended(run: &Run<'_>) -> Result<Option<Oid>> {
+/// The head that an earlier process of this run began with, and what it left out of the branch.
+fn intended(run: &Run<'_>) -> Result<Option<(Oid, Option<Oid>)>> {
     let found = run.folder.find(|entry| match entry {
         Entry::EffectIntended { effect, detail, .. } if effect == EFFECT => {
-            Some(detail["head"].as_str().unwrap_or_default().to_owned())
+            let left_out = detail["left_out"].as_str().and_then(|commit| commit.parse().ok());
+            Some((detail["head"].as_str().unwrap_or_default().to_owned(), left_out))
         }
         _ => None,
     });
-    let Some(found) = found else { return Ok(None) };
-    found.parse().map(Some).map_err(|_| {
+    let Some((found, left_out)) = found else { return Ok(None) };
+    found.parse().map(|head| Some((head, left_out))).map_err(|_| {
         Failure::machine(format!("the journal names `{found}` as the head, which is no commit"))
             .hint("move the run's folder away to begin anew")
     })
@@ -140,9 +147,9 @@ fn is_rebased(run: &Run<'_>, base: &Workspace, head: Oid) -> bool {
 }
 
 /// Both sides in our repository.
-struct RebaseWorkspace {
+pub(super) struct RebaseWorkspace {
     /// The base branch as it is now.
-    base: Workspace,
+    pub(super) base: Workspace,
     head: Oid,
     /// Where they parted.
     old: Option<Oid>,
@@ -173,19 +180,57 @@ struct Rebase<'a> {
     sides: RebaseSpec,
 }
 
+async fn in_background<T: Send + 'static>(
+    sides: &RebaseSpec,
+    work: impl FnOnce(&RebaseSpec) -> Result<T, GitError> + Send + 'static,
+) -> Result<T> {
+    let sides = sides.clone();
+    let done = blocking(move || work(&sides)).await;
+    done.map_err(|err| workspace::failure(err, "the pull request cannot be rebased"))
+}
+
 impl Rebase<'_> {
+    async fn carry_out(&self) -> Result<CommandReply> {
+        let (base_branch, base) = (&self.sides.base_branch, self.sides.base.to_string());
+        let nothing = |body: String| CommandReply::with_body(Conclusion::NothingToDo, body);
+        match self.blocking(RebaseSpec::attempt).await? {
+            Attempt::UpToDate => Ok(nothing(said::up_to_date(base_branch, &base))),
+            Attempt::Contained => Ok(nothing(said::contained(base_branch, &base))),
+            Attempt::Fits(commits) => {
+                if commits.method != Method::Merged {
+                    self.may_rewrite().await?;
+                }
+                self.land_clean(commits).await
+            }
+            Attempt::Conflicts { tree, files } => {
+                if self.blocking(RebaseSpec::is_all_ours).await? {
+                    self.may_rewrite().await?;
+                }
+                self.resolve(tree, &files).await
+            }
+        }
+    }
+
+    /// What merges the base branch into this one adds a commit, which no rule against rewriting refuses.
+    async fn may_rewrite(&self) -> Result<()> {
+        let Rebase { run, admitted, pull, .. } = self;
+        if run.config.dry_run {
+            return Ok(());
+        }
+        run.unless_interrupted(target::may_rewrite(run, admitted, pull)).await
+    }
+
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&RebaseSpec) -> Result<T, GitError> + Send + 'static,
     ) -> Result<T> {
-        let sides = self.sides.clone();
-        let done = blocking(move || work(&sides)).await;
-        done.map_err(|err| workspace::failure(err, "the pull request cannot be rebased"))
+        in_background(&self.sides, work).await
     }
 
     /// What a resumed run has to find as it was.
     fn intend(&self) -> Result<()> {
-        let detail = json!({ "head": self.sides.head, "base": self.sides.base });
+        let RebaseSpec { head, base, left_out, .. } = &self.sides;
+        let detail = json!({ "head": head, "base": base, "left_out": left_out });
         self.run.folder.intends(EFFECT, &self.pull.head_branch, detail)
     }
 
@@ -241,7 +286,10 @@ impl Rebase<'_> {
         let conflict = ConflictTask {
             tree,
             files: sides.described(files),
-            changed: ChangedFiles::between(run, &opened.base, sides.old, sides.head).await,
+            changed: {
+                let old = sides.left_out.unwrap_or(sides.old);
+                ChangedFiles::between(run, &opened.base, old, sides.head).await
+            },
             title: self.blocking(RebaseSpec::title).await?,
         };
         let instruction = Instruction {

@@ -12,7 +12,7 @@ use patchwright_git::{GitError, Oid, diff, tree};
 use patchwright_report::rebase::{self as said, Method};
 
 /// Most commits that are replayed.
-const MAX_COMMITS: usize = 50;
+pub(super) const MAX_COMMITS: usize = 50;
 /// The trailer of the newest commit of a branch that we have rebased; the run's id follows.
 pub(super) const REBASED_TRAILER: &str = "Patchwright-Rebased-In: ";
 
@@ -22,6 +22,8 @@ pub(super) struct RebaseSpec {
     pub repo: Repo,
     /// Where the pull request left its base branch.
     pub old: Oid,
+    /// What the branch stands on and the base has taken back: it and all below it stay behind.
+    pub left_out: Option<Oid>,
     /// The base branch as it is now.
     pub base: Oid,
     pub head: Oid,
@@ -79,11 +81,16 @@ pub(super) enum ResolutionResult {
 }
 
 impl RebaseSpec {
-    /// Nothing on the branch is anybody else's.
-    fn is_all_ours(&self) -> Result<bool, GitError> {
+    /// The commit after which those come that are put on the base.
+    fn since(&self) -> Oid {
+        self.left_out.unwrap_or(self.base)
+    }
+
+    /// Nothing of what is put on the base is anybody else's.
+    pub(super) fn is_all_ours(&self) -> Result<bool, GitError> {
         let ours = |facts: &CommitFacts| is_ours(facts, &self.committer.email);
         let most = u32::try_from(MAX_COMMITS).unwrap_or(u32::MAX);
-        Ok(commit::follow(&self.repo, self.head, self.base, most, &ours)?.is_none())
+        Ok(commit::follow(&self.repo, self.head, self.since(), most, &ours)?.is_none())
     }
 
     fn labels<'a>(&'a self, change: &'a str) -> Labels<'a> {
@@ -96,7 +103,7 @@ impl RebaseSpec {
 
     /// Tries it without anybody's help.
     pub(super) fn attempt(&self) -> Result<Attempt, GitError> {
-        if self.old == self.base {
+        if self.old == self.base && self.left_out.is_none() {
             return Ok(Attempt::UpToDate);
         }
         let is_all_ours = self.is_all_ours()?;
@@ -109,10 +116,11 @@ impl RebaseSpec {
                 Attempt::Fits(RebasedCommits { commits, method: Method::Replayed })
             });
         }
-        let old = match merge::common_tree(&self.repo, self.base, self.head)? {
-            Some(old) => old,
-            None => self.tree_of(self.old)?,
+        let common = match self.left_out {
+            Some(left_out) => Some(self.tree_of(left_out)?),
+            None => merge::common_tree(&self.repo, self.base, self.head)?,
         };
+        let old = common.map_or_else(|| self.tree_of(self.old), Ok)?;
         let head = self.tree_of(self.head)?;
         let change = self.change_label();
         match merge::with_markers(&self.repo, old, now, head, self.labels(&change))? {
@@ -128,7 +136,8 @@ impl RebaseSpec {
 
     /// The tip of the same commits on the base; `None` when one of them does not fit there.
     fn replayed(&self) -> Result<Option<Oid>, GitError> {
-        let Some(commits) = commit::between(&self.repo, self.base, self.head, MAX_COMMITS)? else {
+        let Some(commits) = commit::between(&self.repo, self.since(), self.head, MAX_COMMITS)?
+        else {
             return Ok(None);
         };
         let mut tip = self.base;
@@ -156,7 +165,7 @@ impl RebaseSpec {
             let message = self.merge_message();
             return self.merged(tree, &message);
         }
-        let commits = commit::between(&self.repo, self.base, self.head, MAX_COMMITS)?;
+        let commits = commit::between(&self.repo, self.since(), self.head, MAX_COMMITS)?;
         let oldest = commits.and_then(|commits| commits.first().copied()).unwrap_or(self.head);
         let trailer = format!("{REBASED_TRAILER}{}", self.run);
         let committer = (&self.committer, self.time);
@@ -260,7 +269,7 @@ impl RebaseSpec {
 
     /// Subject of the commit that has the change when an agent has put it there.
     pub(super) fn title(&self) -> Result<String, GitError> {
-        let commits = commit::between(&self.repo, self.base, self.head, MAX_COMMITS)?;
+        let commits = commit::between(&self.repo, self.since(), self.head, MAX_COMMITS)?;
         let oldest = commits.and_then(|commits| commits.first().copied()).unwrap_or(self.head);
         let message = commit::read(&self.repo, oldest)?.message;
         Ok(message.lines().next().unwrap_or_default().to_owned())

@@ -145,6 +145,21 @@ pub(super) async fn guard(
     }
 }
 
+/// As [`guard`], for what takes the place of commits that are there.
+///
+/// # Errors
+/// When a rule is known that refuses it.
+pub(super) async fn may_rewrite(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    pull: &PullRequest,
+) -> Result<()> {
+    let Ok(Target { repository, branch, .. }) = target(run, admitted, pull).await? else {
+        return Ok(());
+    };
+    guard::may_rewrite(run, &repository, &branch).await
+}
+
 /// GitHub signs what it makes over its API, and maintainers may do no more in a fork than push. A branch of the repository
 /// itself is no way around that: a stranger's commits would be on it, and its workflows would run them with its secrets.
 const SIGN_OTHERWISE: &str = "set `commits.signing` to `ssh` with a key in `PATCHWRIGHT_SIGNING_KEY`, or ask for the \
