@@ -101,6 +101,9 @@ fn tests_are_known_by_their_folders_and_names() {
         "src/tests.rs",
         "src/test.rs",
         "appTest.java",
+        "src/CalcTest.php",
+        "CalcTests.swift",
+        "Calc.Tests/Sums.cs",
     ] {
         assert!(content::is_test(&path.to_lowercase()), "{path}");
     }
@@ -123,6 +126,17 @@ fn a_test_that_says_less_than_before_is_shown() {
         let draft = Draft::default().file("src/a.py", old, Some(new));
         assert_eq!(rules(&draft), Vec::<String>::new(), "{new}");
     }
+}
+
+/// As many come as go: a reader would not see that one is gone.
+#[test]
+fn a_test_that_is_gone_is_named_though_another_one_comes() {
+    let old = Some("func TestAbs(t *testing.T) {\n}\n\nfunc TestSum(t *testing.T) {\n}\n");
+    let new = Some("func TestNothing(t *testing.T) {\n}\n\nfunc TestSum(t *testing.T) {\n}\n");
+    let draft = Draft::default().file("calc_test.go", old, new);
+    let flag = &draft.judge(&Policy::default(), &[]).flags[0];
+    assert_eq!(flag.rule, "tests.removed");
+    assert_eq!(flag.message, "1 test(s) removed or renamed, 1 added: `TestAbs`");
 }
 
 #[test]

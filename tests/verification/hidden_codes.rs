@@ -134,3 +134,26 @@ fn a_failing_test_that_is_skipped_is_not_repaired() {
     let result = result(&world);
     assert_eq!(result["checks"], "failed", "{result:#}");
 }
+
+/// A stand-in for `go test` without `-v`, which names what fails and nothing else.
+const GO: &str = "grep -q 'func TestAbs' calc_test.go && ! grep -q fixed calc.go && {\n\
+                  printf '%s\\n' '--- FAIL: TestAbs (0.00s)' FAIL 'FAIL\texample.com/calc\t0.1s' FAIL; exit 1; }\n\
+                  printf 'ok  \\texample.com/calc\\t0.1s\\n'\n";
+
+#[test]
+fn a_failing_test_that_is_deleted_is_not_repaired_where_its_runner_names_failures_only() {
+    let tests =
+        "package calc\n\nfunc TestAbs(t *testing.T) {\n}\n\nfunc TestSum(t *testing.T) {\n}\n";
+    let files = [("calc.go", "package calc\n"), ("calc_test.go", tests), ("gotest", GO)];
+    let verify = "sh ./gotest # go test ./...";
+    let deleted = sh("sed -i '/TestAbs/,/^}/d' calc_test.go");
+    let world = in_docker(&files, [deleted, say("Done."), say("It is done.")]);
+    world.run(&["issue", "acme/app#7", "--verify", verify]).expect(20);
+    let pull = &world.github.pulls()[0];
+    assert!(pull.draft && pull.body.contains("tests that failed no longer run"), "{}", pull.body);
+    assert!(pull.body.contains("removed or renamed, 0 added: `TestAbs`"), "{}", pull.body);
+    // Repaired, the same output is believed.
+    let world = in_docker(&files, [sh("echo '// fixed' >> calc.go"), say("Done.")]);
+    world.run(&["issue", "acme/app#7", "--verify", verify]).expect(0);
+    assert!(world.github.pulls()[0].body.contains("fixed 1 · broke 0"));
+}

@@ -4,10 +4,12 @@
 //! *Added* means: the line does not stand in the old file. That is found by counting lines, not by
 //! aligning them, so it is linear and a moved line is not an added one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::Violation;
 use super::paths::folded;
+use super::removed_tests::name_of;
+use patchwright_base::text::code;
 use patchwright_git::tree::{FileChange, Mode};
 
 /// How the lines of two blobs differ.
@@ -151,8 +153,7 @@ pub(super) fn check(file: &FileChange, added: &AddedLines, flags: &mut Vec<Viola
     for (rule, says, lines) in by_rule {
         flags.push(flag(rule, format!("{says}: {}", first_three(&lines))));
     }
-    if let Some((gone, left)) = fewer_tests(&path, added) {
-        let message = format!("{gone} test(s) removed or renamed, {left} added");
+    if let Some(message) = fewer_tests(&path, added) {
         flags.push(flag("tests.removed", message));
     } else if is_test(&path) {
         let gone = added.removed.iter().filter(|line| says_something(line)).count();
@@ -226,6 +227,9 @@ pub fn is_test(path: &str) -> bool {
     let stem = name.split('.').next().unwrap_or(name);
     let in_folder = path.split('/').rev().skip(1).any(|s| {
         matches!(s, "test" | "tests" | "spec" | "specs" | "__tests__" | "testing" | "e2e")
+            // Projects of .NET: `Calc.Tests`.
+            || s.ends_with(".test")
+            || s.ends_with(".tests")
     });
     let marked = name.contains(".test.") || name.contains(".spec.");
     in_folder
@@ -234,7 +238,8 @@ pub fn is_test(path: &str) -> bool {
         || stem.ends_with("_test")
         || stem.ends_with("_spec")
         || matches!(stem, "test" | "tests")
-        || (stem.ends_with("test") && JVM.iter().any(|ending| name.ends_with(ending)))
+        || ((stem.ends_with("test") || stem.ends_with("tests"))
+            && JVM.iter().chain(&[".php", ".swift", ".fs", ".vb"]).any(|it| name.ends_with(it)))
 }
 
 /// How a test begins, by file ending.
@@ -247,13 +252,29 @@ const TEST_STARTS: &[(&[&str], &[&str])] = &[
     (&[".rb"], &["it '", "it \"", "def test_", "test '", "test \""]),
 ];
 
-/// Tests that are no longer there, when more went than came.
-fn fewer_tests(path: &str, added: &AddedLines) -> Option<(usize, usize)> {
+/// What is to be said of tests that are no longer there: more went than came, or names are gone.
+fn fewer_tests(path: &str, added: &AddedLines) -> Option<String> {
     let starts = TEST_STARTS.iter().find(|(e, _)| e.iter().any(|e| path.ends_with(e)))?.1;
     let is_start = |line: &str| starts.iter().any(|start| line.trim_start().starts_with(start));
     let gone = added.removed.iter().filter(|line| is_start(line)).count();
     let came = added.lines.iter().filter(|(_, line)| is_start(line)).count();
-    (gone > came).then_some((gone, came))
+    let lines = |removed: &String| name_of(path, removed);
+    let new: HashSet<String> =
+        added.lines.iter().filter_map(|(_, line)| name_of(path, line)).collect();
+    let names: Vec<String> = added.removed.iter().filter_map(lines).collect();
+    let names: Vec<String> = names.into_iter().filter(|name| !new.contains(name)).collect();
+    if gone <= came && names.is_empty() {
+        return None;
+    }
+    let mut message = format!("{} test(s) removed or renamed, {came} added", gone.max(names.len()));
+    let shown: Vec<String> = names.iter().take(3).map(|name| code(name)).collect();
+    if !shown.is_empty() {
+        message.push_str(&format!(": {}", shown.join(", ")));
+    }
+    if names.len() > shown.len() {
+        message.push_str(&format!(" and {} more", names.len() - shown.len()));
+    }
+    Some(message)
 }
 
 type DeceptionRule = (&'static str, &'static str, fn(&str) -> Option<String>);

@@ -11,6 +11,7 @@ pub mod names;
 pub mod own_checks;
 pub mod owners;
 pub mod paths;
+pub mod removed_tests;
 pub mod secrets;
 pub mod size;
 

@@ -10,6 +10,7 @@ use super::workspace::Workspace;
 use patchwright_agent::StopKind;
 use patchwright_base::text;
 use patchwright_config::Mode;
+use patchwright_policy::removed_tests::RemovedTests;
 use patchwright_policy::{Judgement, own_checks};
 use patchwright_sandbox::PreparedImage;
 use patchwright_types::attempts::Attempts;
@@ -27,6 +28,7 @@ pub(super) fn decide(
     judged: &JudgedChange,
     evidence: Evidence,
 ) -> Outcome {
+    let evidence = without_removed_tests(&job.checkout.workspace, judged, evidence);
     // A plan is an answer, too.
     let words_are_enough = job.answer_suffices || run.config.mode == Mode::Plan;
     let (conclusion, reason) = conclude(words_are_enough, worked, judged, &evidence);
@@ -50,6 +52,27 @@ pub(super) fn decide(
         provenance: provenance(run, &job.checkout.workspace, image, worked),
         attempts: Attempts::default(),
     }
+}
+
+/// A runner that names failures only says of a test that was taken out the same as of one that was repaired. The change
+/// says which it was.
+fn without_removed_tests(
+    workspace: &Workspace,
+    judged: &JudgedChange,
+    mut evidence: Evidence,
+) -> Evidence {
+    let mut unclear: Vec<_> =
+        evidence.rows.iter_mut().filter_map(|row| row.tests.as_mut()).collect();
+    unclear.retain(|tests| !tests.unnamed.is_empty());
+    if let (Some(change), false) = (&judged.change, unclear.is_empty()) {
+        let removed = RemovedTests::of(&change.files, &BlobsOf(&workspace.repo));
+        if !removed.is_empty() {
+            for tests in unclear {
+                tests.take_out(|name| removed.has(name), &removed.added);
+            }
+        }
+    }
+    evidence
 }
 
 /// What the policy says, and what it could not know: which files of the change the checks themselves are.
