@@ -292,7 +292,7 @@ fn the_body_says_what_was_read_and_lists_what_has_no_line() {
         <details><summary>What was not read</summary>
 
         - 1 file not looked at: `src/big.rs`
-        - 1 file without text to read (binary or submodule): `logo.png`
+        - 1 file without text to read (binary): `logo.png`
 
         </details>
 
@@ -474,7 +474,7 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
 
         <details><summary>What was not read</summary>
 
-        - 1 file without text to read (binary or submodule): `logo.png`
+        - 1 file without text to read (binary): `logo.png`
 
         </details>
 
@@ -949,7 +949,7 @@ fn the_check_has_annotations_on_the_new_side() {
         ("2 findings at P1 or above", HEAD)
     );
     expect![[r#"
-        1 changed file has no text to read (binary or submodule): `logo.png`.
+        1 changed file has no text to read (binary): `logo.png`.
 
         `cargo test` passes on the base and fails here.
 
@@ -1207,7 +1207,7 @@ fn the_job_summary_and_the_outputs_say_what_happened() {
         <details><summary>What was not read</summary>
 
         - 1 file not looked at: `src/big.rs`
-        - 1 file without text to read (binary or submodule): `logo.png`
+        - 1 file without text to read (binary): `logo.png`
 
         </details>
 

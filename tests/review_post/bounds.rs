@@ -54,7 +54,7 @@ fn beside_other_files_it_makes_the_review_partial_and_a_large_binary_does_not() 
         assert_eq!(world.github.check_runs()[0].conclusion.as_deref(), Some(conclusion));
         let said = sticky_of(&world);
         assert_eq!(said.contains("too large to be shown"), code == 20, "{said}");
-        assert!(said.contains("1 file without text to read (binary or submodule): `video.bin`"));
+        assert!(said.contains("1 file without text to read (binary): `video.bin`"));
     }
 }
 

@@ -148,6 +148,33 @@ fn where_nothing_can_be_read_the_check_says_so_and_only_what_the_rules_leave_out
     assert!(world.github.check_runs().is_empty());
 }
 
+/// Its code is in another repository: the model is told which commits of it, and people that nobody has read them.
+#[test]
+fn a_submodule_that_moves_beside_files_is_named_with_its_commits_and_not_read() {
+    let (old, new) = ("ab".repeat(20), "cd".repeat(20));
+    let names = "[submodule \"lib\"]\n\tpath = lib\n\turl = https://example.com/lib.git\n";
+    let github = GitHub::new().repository("acme/app", &[("calc.py", "a = 1\n")]).actions_token();
+    let world = TestWorld::new(github, reviewer([]));
+    let base = [file(".gitmodules", names), submodule("lib", &old)];
+    let main = world.github.git().commit("acme/app", "main", "Name a library", &base);
+    git(&world.github.repository_path(), &["update-ref", "refs/heads/feature", &main]);
+    let moved = [file("calc.py", "a = 2\n"), submodule("lib", &new)];
+    world.github.git().commit("acme/app", "feature", "Move it", &moved);
+    world.github.open_pull(3, "Move it", "feature", "rita");
+    world.run(&["review", "acme/app#3"]).expect(0);
+    let told = format!("lib (https://example.com/lib.git): {old}..{new}");
+    assert!(world.told().contains(&told), "{}", world.told());
+    let result = newest_result(&world);
+    let skipped = json!([{"path": "lib", "lines": 0, "why": "submodule"}]);
+    assert_eq!(result["coverage"]["skipped"], skipped, "{result:#}");
+    assert_eq!(result["coverage"]["read_files"], 1, "{result:#}");
+    let summary = world.github.check_runs().pop().unwrap().summary.unwrap();
+    let said = "1 submodule is at another commit, whose code was not read: `lib`.";
+    assert!(summary.contains(said), "{summary}");
+    let said = "1 file of submodules, whose code nobody has read here: `lib`";
+    assert!(world.github.comments(3).iter().any(|it| it.body.contains(said)));
+}
+
 /// What the rules left out was read by nobody.
 #[test]
 fn a_file_that_a_rule_left_out_is_read_when_the_rule_is_gone() {

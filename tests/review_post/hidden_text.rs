@@ -72,7 +72,7 @@ fn what_is_binary_in_truth_hinders_nothing_and_is_named() {
         assert_eq!(skipped, json!([{"path": path, "lines": 0, "why": "not_text"}]));
         assert_eq!(last_check(&world).as_deref(), Some("success"));
         let summary = world.github.check_runs().pop().unwrap().summary.unwrap();
-        let said = format!("1 changed file has no text to read (binary or submodule): `{path}`.");
+        let said = format!("1 changed file has no text to read (binary): `{path}`.");
         assert!(summary.contains(&said), "{summary}");
         // GitHub lets no job's token approve: there the approval is a comment, and without one nothing would be posted.
         assert_eq!(world.github.reviews(3).len(), 1);

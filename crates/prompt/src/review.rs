@@ -27,6 +27,8 @@ pub struct ReviewTask<'a> {
     pub thread: &'a str,
     /// What the commits of the pull request say; empty when they are not known.
     pub commits: &'a str,
+    /// Submodules that it moves, a line each; empty when there are none.
+    pub submodules: &'a str,
     /// Threads that others began on the change, between tags of their own; empty when there are none.
     pub threads: &'a str,
     /// Earlier findings with their answers; empty when there are none.
@@ -109,13 +111,14 @@ pub fn review_task(task: &ReviewTask<'_>, tag: &str) -> Result<String> {
         .map(|(paths, text)| context! { paths => paths.as_str(), text => text.as_str() });
     let ReviewTask { repository, number, base, head, since, language, thread, earlier, .. } = *task;
     let ReviewTask { files, left_out, list, shown, unread, diff, commits, threads, .. } = *task;
+    let submodules = task.submodules;
     let (checks, instructions): (Vec<Value>, Vec<Value>) =
         (checks.collect(), instructions.collect());
     render(
         "task/review.md",
         context! {
             repository, number, base, head, since, language, thread, earlier, checks, instructions,
-            files, left_out, list, shown, unread, diff, commits, threads, tag,
+            files, left_out, list, shown, unread, diff, commits, threads, submodules, tag,
         },
     )
 }

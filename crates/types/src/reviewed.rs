@@ -71,8 +71,10 @@ pub struct Skipped {
 pub enum SkippedBecause {
     /// `review.paths` or `review.ignore-paths`; asked for, so the review is complete without it.
     Filtered,
-    /// Binary or a submodule: there is no text to read.
+    /// Binary: there is no text to read.
     NotText,
+    /// A submodule: what it stands for now is code of another repository, which this review does not read.
+    Submodule,
     /// Reviewed at an earlier commit and unchanged since.
     Earlier,
     /// Text, or what may be text, of which there is too much to be shown.
@@ -86,7 +88,10 @@ impl SkippedBecause {
     pub fn is_shortfall(self) -> bool {
         match self {
             SkippedBecause::TooLarge | SkippedBecause::NotRead => true,
-            SkippedBecause::Filtered | SkippedBecause::NotText | SkippedBecause::Earlier => false,
+            SkippedBecause::Filtered
+            | SkippedBecause::NotText
+            | SkippedBecause::Submodule
+            | SkippedBecause::Earlier => false,
         }
     }
 }

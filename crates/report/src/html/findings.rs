@@ -149,6 +149,7 @@ fn coverage(coverage: &Coverage) -> Markup {
     let why = |why: SkippedBecause| match why {
         SkippedBecause::Filtered => "filtered",
         SkippedBecause::NotText => "not text",
+        SkippedBecause::Submodule => "a submodule, whose code is elsewhere",
         SkippedBecause::Earlier => "reviewed before",
         SkippedBecause::TooLarge => "too large",
         SkippedBecause::NotRead => "not read",

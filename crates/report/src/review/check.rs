@@ -320,22 +320,30 @@ fn summary(check: &Check<'_>) -> String {
     super::cut(&out, SUMMARY)
 }
 
-/// What a check that passes says nothing about, in a sentence.
+/// What a check that passes says nothing about, in a sentence or two.
 fn without_text(coverage: &Coverage) -> Option<String> {
-    let files = coverage.skipped.iter().filter(|file| file.why == SkippedBecause::NotText);
+    let binary = of_kind(coverage, SkippedBecause::NotText).map(|(count, names)| {
+        let is = if count == 1 { "has" } else { "have" };
+        format!("{} {is} no text to read (binary): {names}.", plural(count, "changed file"))
+    });
+    let modules = of_kind(coverage, SkippedBecause::Submodule).map(|(count, names)| {
+        let is = if count == 1 { "is" } else { "are" };
+        let what = plural(count, "submodule");
+        format!("{what} {is} at another commit, whose code was not read: {names}.")
+    });
+    let said: Vec<String> = binary.into_iter().chain(modules).collect();
+    (!said.is_empty()).then(|| said.join(" "))
+}
+
+/// How many files were skipped for this reason, and the first of their names.
+fn of_kind(coverage: &Coverage, why: SkippedBecause) -> Option<(usize, String)> {
+    let files = coverage.skipped.iter().filter(|file| file.why == why);
     let count = files.clone().count();
     let names: Vec<String> =
         files.take(NAMED).map(|file| text::code(&text::cut(&file.path, 150))).collect();
     let more = count.saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let is = if count == 1 { "has" } else { "have" };
-    (count > 0).then(|| {
-        format!(
-            "{} {is} no text to read (binary or submodule): {}{more}.",
-            plural(count, "changed file"),
-            names.join(", ")
-        )
-    })
+    (count > 0).then(|| (count, format!("{}{more}", names.join(", "))))
 }
 
 /// Findings on lines of the new version, as annotations.

@@ -246,7 +246,8 @@ fn not_read(skipped: &[Skipped]) -> String {
     let reasons = [
         (SkippedBecause::NotRead, "not looked at"),
         (SkippedBecause::TooLarge, "too large to be shown"),
-        (SkippedBecause::NotText, "without text to read (binary or submodule)"),
+        (SkippedBecause::NotText, "without text to read (binary)"),
+        (SkippedBecause::Submodule, "of submodules, whose code nobody has read here"),
         (SkippedBecause::Filtered, "left out by `review.paths` or `review.ignore-paths`"),
         (SkippedBecause::Earlier, "unchanged since an earlier review"),
     ];

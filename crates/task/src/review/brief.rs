@@ -7,6 +7,7 @@ use std::ops::Range;
 use super::admit::AdmittedReview;
 use super::earlier::EarlierReviews;
 use super::open::ReviewRange;
+use super::submodules;
 use crate::context::hidden;
 use crate::context::references::LinkedIssues;
 use crate::context::thread::{self, Thread, ThreadContext};
@@ -93,9 +94,16 @@ pub fn tell(sources: &Sources<'_>) -> Result<ReviewText> {
     let (list, threads) = (review_context.list(0), earlier.others_for_model(sources.stop));
     let earlier = earlier.for_model(sources.stop);
     let (earlier, threads) = (earlier.trim(), threads.trim());
-    let commits = commits(&opened.messages);
-    let mut texts =
-        vec![list.as_str(), diff.as_str(), thread.text.as_str(), earlier, threads, &commits];
+    let (commits, moved) = (commits(&opened.messages), submodules::told(&opened.submodules));
+    let mut texts = vec![
+        list.as_str(),
+        diff.as_str(),
+        thread.text.as_str(),
+        earlier,
+        threads,
+        &commits,
+        &moved,
+    ];
     texts.extend(checks.iter().filter_map(|check| Some(check.after?.tail.as_str())));
     let tag = prompt::tag_of(&texts);
     let task = prompt::review_task(
@@ -109,6 +117,7 @@ pub fn tell(sources: &Sources<'_>) -> Result<ReviewText> {
             instructions: &instructions(rules, review_context),
             thread: &thread.text,
             commits: commits.trim_end(),
+            submodules: moved.trim_end(),
             threads,
             earlier,
             checks: &checks,

@@ -24,6 +24,7 @@ pub mod salvage;
 pub mod scope;
 pub(crate) mod second_look;
 mod sticky;
+pub mod submodules;
 mod threads;
 mod unheard;
 mod verdict;

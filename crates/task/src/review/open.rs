@@ -2,6 +2,7 @@
 //! branch, and the difference between the two.
 
 use super::admit::AdmittedReview;
+use super::submodules::{self, MovedSubmodule};
 use crate::failures;
 use crate::workspace::{self, Workspace};
 use crate::world::World;
@@ -28,6 +29,8 @@ pub struct ReviewRange {
     pub diff: Diff,
     /// What the commits between them say, the newest first; as far as they are there.
     pub messages: Vec<String>,
+    /// Those whose commit is another one at the head, or that are only on one side.
+    pub submodules: Vec<MovedSubmodule>,
 }
 
 /// The commit of a pull request that is looked at, whatever happens to its branch meanwhile.
@@ -63,7 +66,16 @@ pub async fn open(
     let repo = base.repo.clone();
     let messages = blocking(move || commit::messages(&repo, merge_base, head, MAX_MESSAGES)).await;
     let messages = messages.map_err(|err| workspace::failure(err, "cannot read the commits"))?;
-    Ok(ReviewRange { head, base: merge_base, diff, messages })
+    let (repo, opaque) = (base.repo.clone(), opaque(&diff));
+    let moved = blocking(move || submodules::moved(&repo, (merge_base, head), &opaque)).await;
+    let moved = moved.map_err(|err| workspace::failure(err, "cannot read the submodules"))?;
+    Ok(ReviewRange { head, base: merge_base, diff, messages, submodules: moved })
+}
+
+/// The files of which no text is shown.
+fn opaque(diff: &Diff) -> Vec<String> {
+    let opaque = diff.files.iter().filter(|file| file.opaque && !file.too_large);
+    opaque.map(|file| file.path.clone()).collect()
 }
 
 /// Fetches the head, and as much history of both sides as is needed to find where it left the base branch.

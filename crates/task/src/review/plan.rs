@@ -101,6 +101,7 @@ pub(super) async fn plan(
     let last = LastReview::of(&earlier.memory);
     let fresh = if is_full { None } else { since(run, admitted, base, opened, &last).await? };
     let mut scope = Scope::new(&run.config.review, &opened.diff, fresh.as_ref());
+    scope.name_submodules(&opened.submodules);
     if is_judged_anew {
         scope = scope.without_reading(&opened.diff);
     }

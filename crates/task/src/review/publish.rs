@@ -322,7 +322,8 @@ fn settled(earlier: &EarlierReviews, reviewed: &Reviewed, seen: HeadView<'_>) ->
     };
     let left_out = |path: &str| {
         let skipped = reviewed.coverage.skipped.iter();
-        skipped.filter(|file| file.why != SkippedBecause::NotText).any(|file| file.path == path)
+        let has_no_text = [SkippedBecause::NotText, SkippedBecause::Submodule];
+        skipped.filter(|file| !has_no_text.contains(&file.why)).any(|file| file.path == path)
     };
     let standing = CodeSearch::new(seen.head);
     // A file that the pull request renames had another name when it was reported, perhaps.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::submodules::MovedSubmodule;
 use patchwright_config::review::Review;
 use patchwright_git::hunks::{Diff, FileDiff};
 use patchwright_policy::Globs;
@@ -97,6 +98,16 @@ impl Scope {
             self.skipped.push(Skipped { path, lines, why });
         }
         self
+    }
+
+    /// Says of which files without text the code is in other repositories.
+    pub fn name_submodules(&mut self, moved: &[MovedSubmodule]) {
+        for skipped in &mut self.skipped {
+            let is_module = moved.iter().any(|module| module.path == skipped.path);
+            if is_module && skipped.why == SkippedBecause::NotText {
+                skipped.why = SkippedBecause::Submodule;
+            }
+        }
     }
 
     /// There is nothing that a model could read, and nothing that it should have read. What is too large to be shown is
