@@ -1,7 +1,7 @@
 //! Docker's sandbox on other engines than the machine's own: what holds there, and what is refused.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bollard::models::{ContainerConfig, ContainerCreateBody};
 use bollard::query_parameters::{
@@ -90,13 +90,29 @@ async fn sets_up(sandbox: &DockerSandbox, run: &str) {
     running.stop().await.unwrap();
 }
 
-/// Containers of the run, or of any, and volumes of anybody: nobody else uses this engine.
+/// Containers of the run, or of any, and volumes of anybody: nobody else uses this engine. Podman lists for a moment
+/// what it has said to be removed.
 fn left(engine: &OtherEngine, run: &str) -> String {
     let of_run = if run.is_empty() { String::new() } else { format!("={run}") };
-    let containers =
-        engine.docker(&["ps", "-aq", "--filter", &format!("label=patchwright.run{of_run}")]);
-    let volumes = engine.docker(&["volume", "ls", "-q"]);
-    String::from_utf8([containers.stdout, volumes.stdout].concat()).unwrap()
+    let label = format!("label=patchwright.run{of_run}");
+    let listed = || {
+        let containers = engine.docker(&["ps", "-aq", "--filter", &label]);
+        let volumes = engine.docker(&["volume", "ls", "-q"]);
+        String::from_utf8([containers.stdout, volumes.stdout].concat()).unwrap()
+    };
+    settled(listed)
+}
+
+/// What it says when it has become empty, or after ten seconds.
+fn settled(says: impl Fn() -> String) -> String {
+    let began = Instant::now();
+    loop {
+        let said = says();
+        if said.is_empty() || began.elapsed() > Duration::from_secs(10) {
+            return said;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 async fn connected(engine: &OtherEngine) -> DockerSandbox {
@@ -229,7 +245,7 @@ async fn waits_and_is_swept(engine: &OtherEngine) {
     sandbox.drop_warm().await;
     let others = connected(engine).await.sweep(None).await.unwrap();
     assert_eq!(others, Vec::<String>::new(), "what lives is left alone");
-    assert_eq!(names(), "");
+    assert_eq!(settled(names), "");
 }
 
 /// A server beside a sandbox, with what a service may have and no more.

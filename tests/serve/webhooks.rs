@@ -384,7 +384,8 @@ fn a_delivery_is_not_acknowledged_whose_database_is_gone() {
     server.until("healthz is well", || {
         server.get("/healthz").body.contains(r#""database":"failing""#)
     });
-    assert!(server.said().contains("was removed or moved while it was open"), "{}", server.said());
+    // What it says is read by another thread, in its own time.
+    server.until("it is said", || server.said().contains("was removed or moved while it was open"));
     fs_err::write(&file, "").unwrap();
     assert_eq!(server.deliver(&guid(2), "issues", &payload).status, 503);
     fs_err::rename(&aside, &file).unwrap();

@@ -30,6 +30,7 @@ pub(crate) enum Kind {
 }
 
 pub(crate) struct OtherEngine {
+    kind: Kind,
     folder: PathBuf,
     daemon: Child,
     /// For `DOCKER_HOST`.
@@ -110,7 +111,7 @@ impl OtherEngine {
             .stderr(err.into_parts().0)
             .spawn()
             .map_err(|err| format!("{command:?}: {err}"))?;
-        let engine = OtherEngine { folder, daemon, host };
+        let engine = OtherEngine { kind, folder, daemon, host };
         engine.answers()?;
         engine.load()?;
         Ok(engine)
@@ -172,8 +173,32 @@ impl OtherEngine {
     }
 }
 
+impl OtherEngine {
+    /// Has Podman end and remove its containers: their monitors outlive its service, and mount what they clean up once
+    /// more after it has ended.
+    fn end_containers(&self) {
+        if self.kind == Kind::Podman
+            && let Ok(mut podman) = as_root("podman")
+        {
+            at(&mut podman, &self.folder).args(["rm", "--all", "--force", "--time", "0"]);
+            let _ = podman.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        }
+    }
+
+    /// The places below the folder where something is mounted, the innermost first.
+    fn mounted(&self) -> Vec<PathBuf> {
+        let folder = self.folder.canonicalize().unwrap_or_else(|_| self.folder.clone());
+        let mounts = fs_err::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let places = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(PathBuf::from);
+        let mut places: Vec<PathBuf> = places.filter(|place| place.starts_with(&folder)).collect();
+        places.reverse();
+        places
+    }
+}
+
 impl Drop for OtherEngine {
     fn drop(&mut self) {
+        self.end_containers();
         let id = self.daemon.id().to_string();
         if let Ok(mut kill) = as_root("kill") {
             let _ = kill.args(["-TERM", &id]).status();
@@ -185,12 +210,16 @@ impl Drop for OtherEngine {
         // One that was started again may not end by itself.
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
-        // Podman leaves its own mounts, and those of containers that it could not end.
-        let mounts = fs_err::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let mounted = mounts.lines().filter_map(|line| line.split(' ').nth(1));
-        for path in mounted.filter(|path| std::path::Path::new(path).starts_with(&self.folder)) {
-            if let Ok(mut unmount) = as_root("umount") {
-                let _ = unmount.args(["--lazy", path]).stderr(Stdio::null()).status();
+        // Podman leaves its own mounts, and those of containers that it could not end. Two of them may lie over each other.
+        for _ in 0..10 {
+            let mounted = self.mounted();
+            if mounted.is_empty() {
+                break;
+            }
+            for place in mounted {
+                if let Ok(mut unmount) = as_root("umount") {
+                    let _ = unmount.arg("--lazy").arg(place).stderr(Stdio::null()).status();
+                }
             }
         }
         if let Ok(mut remove) = as_root("rm") {
@@ -222,9 +251,13 @@ fn unprivileged_command(folder: &std::path::Path) -> Result<Command, String> {
 
 /// The rest of the command line of a Podman.
 fn podman(mut command: Command, folder: &std::path::Path, host: &str) -> Command {
-    command.arg("--root").arg(folder.join("data")).arg("--runroot").arg(folder.join("run"));
-    command.args(["system", "service", "--time", "0", host]);
+    at(&mut command, folder).args(["system", "service", "--time", "0", host]);
     command
+}
+
+/// Where it has its data.
+fn at<'a>(podman: &'a mut Command, folder: &std::path::Path) -> &'a mut Command {
+    podman.arg("--root").arg(folder.join("data")).arg("--runroot").arg(folder.join("run"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "starts engines")]
