@@ -136,7 +136,7 @@ fn campaign_through(outage: impl Fn(&TestWorld, bool), whose: &str, away: Away) 
     let (before, begin) = (world.github.requests().len(), Instant::now());
     let mut seen = String::new();
     while let Some(left) = away.time().checked_sub(begin.elapsed()) {
-        std::thread::sleep(left.min(Duration::from_millis(500)));
+        std::thread::sleep(left.min(Duration::from_secs(3)));
         let status = batch(&world, &["status"]);
         seen.push_str(&status.text());
     }

@@ -78,10 +78,15 @@ fn operators(text: &str) -> Option<Config> {
     merge::resolve(Some(("operator.yml", text)), &Common::default()).ok()
 }
 
-/// The values that fit a key.
-fn fitting(setting: &Setting) -> Vec<&'static str> {
-    let fits = |value: &&&str| operators(&file_with(&setting.key, value)).is_some();
-    VALUES.iter().filter(fits).copied().collect()
+/// The values that fit a key, and what the key is when an operator's file says them.
+fn fitting(setting: &Setting) -> Vec<(&'static str, Value)> {
+    let said = |text: &&'static str| {
+        let config = operators(&file_with(&setting.key, text))?;
+        assert_eq!(config.sources.get(&setting.key), Some(&Source::OperatorFile));
+        assert_eq!(config.notes, Vec::<String>::new());
+        Some((*text, value(&config, setting)))
+    };
+    VALUES.iter().filter_map(said).collect()
 }
 
 /// A note that begins with this key, or with something in it.
@@ -92,21 +97,6 @@ fn names(note: &str, key: &str) -> bool {
 
 fn in_files() -> impl Iterator<Item = Setting> {
     settings().into_iter().filter(|setting| setting.is_in_files)
-}
-
-#[test]
-fn an_operators_file_sets_every_key() {
-    let defaults = merge::defaults().unwrap();
-    for setting in in_files() {
-        let values = fitting(&setting);
-        let set = values.iter().filter(|text| {
-            let config = operators(&file_with(&setting.key, text)).unwrap();
-            assert_eq!(config.sources.get(&setting.key), Some(&Source::OperatorFile));
-            assert_eq!(config.notes, Vec::<String>::new());
-            value(&config, &setting) != value(&defaults, &setting)
-        });
-        assert!(set.count() > 0, "`{}` is not applied: {values:?}", setting.key);
-    }
 }
 
 #[test]
@@ -138,25 +128,24 @@ fn is_tightened(setting: &Setting, before: &Value, after: &Value, was_set: bool)
 }
 
 #[test]
-fn every_key_of_a_repositorys_file_is_applied_or_named_and_never_loosens() {
+fn an_operators_file_sets_every_key_and_a_repositorys_is_applied_or_named_and_never_loosens() {
+    let defaults = merge::defaults().unwrap();
     for setting in in_files() {
         let key = &setting.key;
         let (mut tightened, mut refused) = (0, 0);
-        let values = fitting(&setting);
         // Reading files is what takes the time here, so each is read once.
-        let alone: Vec<Value> = values
-            .iter()
-            .map(|wish| value(&operators(&file_with(key, wish)).unwrap(), &setting))
-            .collect();
+        let values = fitting(&setting);
+        let unset = value(&defaults, &setting);
+        assert!(values.iter().any(|(_, set)| *set != unset), "`{key}` is not applied: {values:?}");
         let wishes: Vec<file::File> = values
             .iter()
-            .map(|wish| file::parse(file::REPOSITORY_FILE, &file_with(key, wish)).unwrap())
+            .map(|(wish, _)| file::parse(file::REPOSITORY_FILE, &file_with(key, wish)).unwrap())
             .collect();
-        let operators_values = values.iter().map(|value| file_with(key, value));
+        let operators_values = values.iter().map(|(value, _)| file_with(key, value));
         for operator in std::iter::once(String::new()).chain(operators_values) {
             let operators_own = operators(&operator).unwrap();
             let before = value(&operators_own, &setting);
-            for (at, (wish, alone)) in values.iter().zip(&alone).enumerate() {
+            for (at, (wish, alone)) in values.iter().enumerate() {
                 let mut config = operators_own.clone();
                 merge::tighten(&mut config, wishes[at].clone());
                 let after = value(&config, &setting);

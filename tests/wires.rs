@@ -119,7 +119,10 @@ fn wires_streams_that_break_off_are_cut_or_whole() {
     for (wire, path) in all() {
         let bytes = fs_err::read(&path).unwrap();
         let whole = decode(wire, &[&bytes]).outcome;
-        for end in 0..bytes.len() {
+        // Where lines begin and end, and in the middle of them.
+        let is_at_a_line =
+            |end: usize| bytes[end.saturating_sub(2)..(end + 2).min(bytes.len())].contains(&b'\n');
+        for end in (0..bytes.len()).filter(|end| end.is_multiple_of(7) || is_at_a_line(*end)) {
             let mut outcome = decode(wire, &[&bytes[..end]]).outcome;
             // On Chat and Gemini the token count comes last, and a reply does not depend on it.
             if matches!(wire, Wire::Chat | Wire::Gemini)

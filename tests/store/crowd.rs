@@ -12,7 +12,7 @@ use crate::support::postgres::{Postgres, postgres_as_it_comes};
 const CROWD: Crowd = Crowd {
     workers: 100,
     killed: 0,
-    jobs: 2_000,
+    jobs: 700,
     short: Duration::from_millis(200),
     lease: 16_000,
 };

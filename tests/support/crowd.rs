@@ -76,7 +76,7 @@ async fn work(url: String, worker: usize, seen: Arc<Seen>, Crowd { short, lease,
                 Ok(_) => {}
                 Err(err) => seen.troubles.lock().push(format!("a look: {err}")),
             }
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            tokio::time::sleep(Duration::from_secs(2)).await;
             continue;
         };
         seen.claimed.fetch_add(1, Ordering::Relaxed);

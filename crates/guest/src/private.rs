@@ -95,7 +95,7 @@ fn search(top: &Path) -> Found {
         // One that this process cannot list is closed to commands anyway.
         for entry in fs_err::read_dir(folder).into_iter().flatten().flatten() {
             seen += 1;
-            let Ok(kind) = entry.metadata() else { continue };
+            let Some(kind) = look(&entry) else { continue };
             match judge(&kind) {
                 Judged::Private => found.push(entry.path()),
                 Judged::Folder => folders.push_back(entry.path()),
@@ -123,7 +123,7 @@ fn of_user(top: &Path, shown: &[PathBuf]) -> Found {
         let has_programs = entries.iter().any(|entry| entry.file_name() == "bin");
         for entry in entries {
             seen += 1;
-            let Ok(kind) = entry.metadata() else { continue };
+            let Some(kind) = look(&entry) else { continue };
             let path = entry.path();
             let leads = || shown.iter().any(|shown| shown.starts_with(&path));
             if kind.is_dir() && is_installed(&entry.file_name(), has_programs) && !leads() {
@@ -154,6 +154,12 @@ fn of_user(top: &Path, shown: &[PathBuf]) -> Found {
         }
     }
     Found::Private(found)
+}
+
+/// What there is to judge. A link never is: the listing tells it without a look, and `/etc` is full of them.
+fn look(entry: &fs_err::DirEntry) -> Option<Metadata> {
+    let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+    if is_link { None } else { entry.metadata().ok() }
 }
 
 /// By its name, in a folder that has a `bin` or none.

@@ -17,6 +17,7 @@ pub mod local;
 pub mod packed;
 pub mod services;
 pub mod setup;
+mod setup_cache;
 mod streams;
 mod turn;
 

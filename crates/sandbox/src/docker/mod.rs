@@ -22,6 +22,7 @@ mod pull;
 mod seccomp;
 mod services;
 mod setup;
+mod setup_cache;
 mod signs;
 mod sweep;
 mod takedown;

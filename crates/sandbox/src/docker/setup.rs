@@ -1,13 +1,12 @@
 //! Setup commands, run once: a container of their own, as root with few capabilities, with no secrets but the
 //! operator's own for it; what they leave is committed to an image that later runs start from.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bollard::models::ContainerConfig;
 use bollard::query_parameters::{
-    CommitContainerOptionsBuilder, KillContainerOptions, ListImagesOptionsBuilder,
-    RemoveImageOptionsBuilder,
+    CommitContainerOptionsBuilder, KillContainerOptions, RemoveImageOptionsBuilder,
 };
 
 use super::api::bounded;
@@ -30,17 +29,13 @@ pub(super) const SETUP_LABEL: &str = "patchwright.setup";
 const RUNS_LABEL: &str = "patchwright.setup-runs";
 /// The run that alone takes the image: a command has failed in it, which the next run tries again, or a model
 /// has written the tree.
-const OWN_LABEL: &str = "patchwright.setup-failed";
+pub(super) const OWN_LABEL: &str = "patchwright.setup-failed";
 /// Setup left something in the home folder.
 pub(super) const HOME_LABEL: &str = "patchwright.setup-home";
 /// Name of those images, before `:key`.
 const REPOSITORY: &str = "patchwright-setup";
 /// Bound of a commit: setup may have installed gigabytes.
 const COMMIT: Duration = Duration::from_mins(15);
-/// Images that are kept whatever their age.
-const KEPT: usize = 20;
-/// Age after which the others are removed.
-const MAX_AGE: Duration = Duration::from_hours(30 * 24);
 
 impl DockerSandbox {
     /// The image with the setup of `spec` on top of `base`, from the cache or made now.
@@ -82,7 +77,7 @@ impl DockerSandbox {
                 if let Some(old) = old {
                     self.remove_unused(&old.id).await;
                 }
-                self.prune().await;
+                self.prune_setup_images().await;
                 (self.image(&name).await?, false)
             }
         };
@@ -244,24 +239,8 @@ impl DockerSandbox {
         Err(SandboxError::Other("the engine did not keep the labels of what setup left".to_owned()))
     }
 
-    /// Removes old setup images, best effort: Docker refuses those in use.
-    async fn prune(&self) {
-        let filter = HashMap::from([("label".to_owned(), vec![SETUP_LABEL.to_owned()])]);
-        let options = ListImagesOptionsBuilder::default().filters(&filter).build();
-        let Ok(mut images) =
-            bounded("list images", CALL, self.docker.list_images(Some(options))).await
-        else {
-            return;
-        };
-        images.sort_by_key(|image| std::cmp::Reverse(image.created));
-        let oldest = i64::try_from(owner::now().saturating_sub(MAX_AGE.as_secs())).unwrap_or(0);
-        for old in images.into_iter().skip(KEPT).filter(|image| image.created < oldest) {
-            self.remove_unused(&old.id).await;
-        }
-    }
-
     /// Removes an image of ours that no container is made from.
-    async fn remove_unused(&self, id: &str) {
+    pub(super) async fn remove_unused(&self, id: &str) {
         let options = RemoveImageOptionsBuilder::default().force(false).build();
         let removal = self.docker.remove_image(id, Some(options), None);
         if let Err(err) = bounded("remove image", CALL, removal).await {

@@ -241,7 +241,7 @@ fn copy_file(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &OsStr) -> io::Resu
 }
 
 /// Removes a tree, even one whose folders a command made unreadable, or nested without end.
-fn remove(top: &Path) -> Result<(), SandboxError> {
+pub(super) fn remove(top: &Path) -> Result<(), SandboxError> {
     removal::remove_tree(top).map_err(|err| failed("remove", top, &err))
 }
 

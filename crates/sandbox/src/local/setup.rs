@@ -7,12 +7,14 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use fs_err::File;
 use sha1::{Digest, Sha1};
 
 use super::{LocalSandbox, folders};
 use crate::setup::{self, Failed, SetupExtent, SetupRun};
+use crate::setup_cache::{SetupResult, surplus};
 use crate::turn::Turn;
 use crate::{ContainerLimits, ImageSpec, PreparedImage, SandboxError, SandboxSpec};
 
@@ -20,6 +22,8 @@ use crate::{ContainerLimits, ImageSpec, PreparedImage, SandboxError, SandboxSpec
 pub(super) const PURPOSE: &str = "setup";
 /// In the folder that marks a result as whole: how the commands went, as JSON.
 const RUNS: &str = "runs.json";
+/// Digits of a [`key`].
+const KEY: usize = 40;
 
 /// The folder with the result, made when it is not there yet. One in which a command failed is only good
 /// for the run in which it did, and named after it: a registry that was down may be up again. So is one of a
@@ -72,6 +76,7 @@ pub(super) async fn prepare(
         let has_failed = runs.iter().any(SetupRun::has_failed);
         let template = if has_failed || spec.is_for_this_run { &partly } else { &whole };
         keep(Path::new(&running.id), template, &runs)?;
+        prune(&all);
         Ok(prepared(template, runs))
     });
     let stopped = running.stop().await;
@@ -82,6 +87,8 @@ pub(super) async fn prepare(
 
 /// What an earlier setup has left.
 fn cached(template: &Path) -> PreparedImage {
+    // It is kept by when it was used last.
+    let _ = File::open(template).and_then(|folder| folder.file().set_modified(SystemTime::now()));
     PreparedImage { is_cached: true, ..prepared(template, read_runs(template)) }
 }
 
@@ -135,6 +142,28 @@ fn keep(top: &Path, template: &Path, runs: &[SetupRun]) -> Result<(), SandboxErr
     }
 }
 
+/// Removes results that nobody has used for long, best effort.
+fn prune(all: &Path) {
+    let seconds = |at: SystemTime| {
+        at.duration_since(UNIX_EPOCH).map_or(0, |it| i64::try_from(it.as_secs()).unwrap_or(0))
+    };
+    let entries = fs_err::read_dir(all).into_iter().flatten().flatten();
+    let results = entries.filter_map(|entry| {
+        let id = entry.file_name().into_string().ok()?;
+        let used = entry.metadata().and_then(|about| about.modified()).ok()?;
+        // What pods start from is kept by its own rule.
+        let (key, run) = id.split_once('.').unwrap_or((&id, ""));
+        let is_ours = key.len() == KEY && key.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_for_one_run = !run.is_empty();
+        is_ours.then_some(SetupResult { at: seconds(used), bytes: 0, is_for_one_run, id })
+    });
+    for id in surplus(results.collect(), seconds(SystemTime::now())) {
+        if let Err(err) = folders::remove(&all.join(&id)) {
+            tracing::debug!(%err, id, "cannot remove an old result of setup");
+        }
+    }
+}
+
 fn key(spec: &ImageSpec<'_>, programs: &[u8]) -> String {
     let mut hash = Sha1::new();
     let mut part = |bytes: &[u8]| {
@@ -182,5 +211,30 @@ mod tests {
         keep(&sandbox(base.path(), "b", "second"), &template, &[]).unwrap();
         assert_eq!(fs_err::read_to_string(template.join("workspace/made")).unwrap(), "first");
         assert_eq!(fs_err::read_dir(base.path().join("setup")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn results_that_nobody_has_used_for_long_go_and_what_is_in_use_stays() {
+        let base = tempfile::tempdir().unwrap();
+        let all = base.path().join("setup");
+        let make = |name: &str, days: u64| {
+            let template = all.join(name);
+            keep(&sandbox(base.path(), name, name), &template, &[]).unwrap();
+            let at = SystemTime::now() - std::time::Duration::from_hours(24 * days);
+            File::open(&template).unwrap().file().set_modified(at).unwrap();
+            template
+        };
+        let key = |n: u64| format!("{n:040x}");
+        for n in 0..25 {
+            make(&key(n), 40 + n);
+        }
+        let [stays, goes] =
+            [("a", 1), ("b", 9)].map(|(run, days)| make(&format!("{}.{run}", key(99)), days));
+        let of_pods = make("pod-aa", 90);
+        cached(&all.join(key(24)));
+        prune(&all);
+        let is_there = |n: u64| all.join(key(n)).is_dir();
+        assert!(stays.is_dir() && of_pods.is_dir() && !goes.exists());
+        assert!(is_there(24) && (0..19).all(is_there) && !(19..24).any(is_there));
     }
 }
