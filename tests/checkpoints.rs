@@ -6,7 +6,7 @@ use patchwright_git::Oid;
 use patchwright_git::checkpoint::Store;
 use patchwright_git::packed;
 use patchwright_git::repo::Repo;
-use patchwright_journal::{self as journal, Entry, Journal, Line};
+use patchwright_journal::{self as journal, Entry, Journal, Line, NotRecorded};
 use patchwright_sandbox::client::CollectedTree;
 use patchwright_task::checkpoint::Checkpoints;
 use patchwright_tools::checkpoints::Recorder;
@@ -132,6 +132,39 @@ async fn a_workspace_is_put_back_as_it_was() {
     assert_eq!(recorded(&journal).len(), before, "nothing changed");
 }
 
+/// What no change can have, by the newest checkpoint.
+fn refused(journal: &Journal) -> Vec<String> {
+    let lines = recorded(journal);
+    let checkpoints = lines.into_iter().rev().filter_map(|line| match line.entry {
+        Entry::Checkpoint { not_recorded, .. } => Some(not_recorded.refused),
+        _ => None,
+    });
+    checkpoints.take(1).flat_map(std::collections::BTreeMap::into_keys).collect()
+}
+
+#[tokio::test]
+async fn every_checkpoint_names_what_no_change_can_have() {
+    let world = World::new();
+    let (first, journal) = (world.guest().await, world.journal());
+    let checkpoints = world.checkpoints(&first, &journal);
+    checkpoints.begin().unwrap();
+    first.sh("mkfifo pipe; mv a \"$(printf 'bad\\nname')\"; ln -s ../../away away").await;
+    checkpoints.record(Some("call_1")).await.unwrap();
+    let all = ["a", "away", "bad\\x0aname", "pipe"];
+    assert_eq!(refused(&journal), all);
+    // Another look at what has not changed, and a sandbox that has none of it.
+    first.sh("echo n > new").await;
+    checkpoints.record(Some("call_2")).await.unwrap();
+    assert_eq!(refused(&journal), all);
+    let second = world.guest().await;
+    let again = world.checkpoints(&second, &journal);
+    again.restore(&recorded(&journal)).await.unwrap();
+    second.sh("test -f a; echo m > new; echo now > away").await;
+    again.record(Some("call_3")).await.unwrap();
+    assert_eq!(refused(&journal), ["a", "bad\\x0aname", "pipe"]);
+    assert_eq!(second.sh("cat a; cat away").await.output, "a\nnow\n");
+}
+
 #[tokio::test]
 async fn what_is_too_much_is_not_recorded_and_said_once() {
     let world = World::new();
@@ -167,6 +200,7 @@ async fn a_run_without_checkpoints_or_on_another_commit_is_refused() {
         after: None,
         sessions: Vec::new(),
         shell: false,
+        not_recorded: NotRecorded::default(),
     };
     journal.append(&entry).unwrap();
     let refused = checkpoints.restore(&recorded(&journal)).await.unwrap_err();

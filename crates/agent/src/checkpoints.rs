@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use patchwright_journal::{Entry, Line};
+use patchwright_journal::{Entry, Line, NotRecorded};
 
 /// A recorded checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,7 @@ pub struct Checkpoint<'a> {
     pub is_first: bool,
     pub sessions: &'a [String],
     pub shell: bool,
+    pub not_recorded: &'a NotRecorded,
 }
 
 /// A workspace that has been put back.
@@ -42,7 +43,9 @@ pub struct RestoredWorkspace {
 pub fn latest_first(recorded: &[Line]) -> Vec<Checkpoint<'_>> {
     let mut found: Vec<Checkpoint<'_>> = Vec::new();
     for line in recorded {
-        let Entry::Checkpoint { tree, after, sessions, shell } = &line.entry else { continue };
+        let Entry::Checkpoint { tree, after, sessions, shell, not_recorded } = &line.entry else {
+            continue;
+        };
         found.push(Checkpoint {
             seq: line.seq,
             tree,
@@ -50,10 +53,20 @@ pub fn latest_first(recorded: &[Line]) -> Vec<Checkpoint<'_>> {
             is_first: found.is_empty(),
             sessions,
             shell: *shell,
+            not_recorded,
         });
     }
     found.reverse();
     found
+}
+
+/// The checkpoint from which the workspace was put back last; `None` when it never was.
+pub fn restored(recorded: &[Line]) -> Option<Checkpoint<'_>> {
+    let seq = recorded.iter().rev().find_map(|line| match &line.entry {
+        Entry::Restored { checkpoint, .. } => Some(*checkpoint),
+        _ => None,
+    })?;
+    latest_first(recorded).into_iter().find(|checkpoint| checkpoint.seq == seq)
 }
 
 impl Checkpoint<'_> {

@@ -61,11 +61,16 @@ impl Store {
         Ok(Store { repo })
     }
 
-    /// Lays what changed over a tree. What is new in the result is on the disk when this returns.
+    /// Lays what changed over a tree. What is new in the result is on the disk when this returns. With it: files that it
+    /// does not have because no change can have them, and why.
     ///
     /// # Errors
     /// When the tree cannot be read or the disk is full.
-    pub fn add(&self, tree: Oid, changed: &CollectedTree) -> Result<Oid, GitError> {
+    pub fn add(
+        &self,
+        tree: Oid,
+        changed: &CollectedTree,
+    ) -> Result<(Oid, Vec<(String, String)>), GitError> {
         let git = self.repo.git()?;
         let before = self.packs()?;
         let odb = git.odb()?;
@@ -74,9 +79,9 @@ impl Store {
         // The work as it is, also what will not be published.
         let held = BTreeMap::new();
         let built = onto(&git, &git.find_tree(tree.0)?, changed, &held)?;
-        let BuiltTree { tree: new, files, .. } = built;
+        let BuiltTree { tree: new, files, refused, .. } = built;
         if new == tree.0 {
-            return Ok(tree);
+            return Ok((tree, refused));
         }
         let mut pack = git.packbuilder()?;
         for oid in made(&git, new, &files)? {
@@ -95,7 +100,7 @@ impl Store {
             File::open(self.pack_folder().join(name))?.sync_all()?;
         }
         File::open(self.pack_folder())?.sync_all()?;
-        Ok(Oid(new))
+        Ok((Oid(new), refused))
     }
 
     /// How `tree` differs from `base`. Every file that is put there has been read: its content is whole.

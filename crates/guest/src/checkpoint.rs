@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::io::Errno;
 
-use super::collect::Sink;
+use super::collect::{self, Sink};
 use super::folder::{self, Folder, Parents, Stamp};
 use super::look::{self, Changed, Comparison, Look, compare};
 use super::moved::Lost;
@@ -49,7 +49,7 @@ enum Was {
         look: Look,
         size: u64,
     },
-    /// Something that cannot be part of a change.
+    /// Something that cannot be part of a change. It is looked at anew each time, so that each checkpoint names it.
     Odd,
 }
 
@@ -116,7 +116,7 @@ fn make(
     }
     pass.gone();
     pass.keep_moved(&mut folder, stop);
-    let Pass { now, mut listing, .. } = pass;
+    let Pass { now, mut listing, wanted: noted, .. } = pass;
     let (files, bytes) = total(base, &now, &others);
     let over = !fits || files > wanted.limits.files as u64 || bytes > wanted.limits.bytes;
     if over {
@@ -125,6 +125,7 @@ fn make(
         return Ok(Checkpointed { over: Some((files, bytes)), ..Checkpointed::default() });
     }
     listing.deleted.sort();
+    listing.ignored = collect::ignored(&mut folder, base, noted);
     base.kept = LastCheckpoint { number: wanted.number, paths: now };
     Ok(Checkpointed { listing, whole, ..Checkpointed::default() })
 }
@@ -276,10 +277,11 @@ impl Pass<'_> {
                 if is_tracked {
                     self.wanted.note(path, inode, changed.blob);
                 }
-                if !self.send(path, &changed)? {
-                    return Ok(false);
+                match self.send(path, &changed)? {
+                    Sent::Yes => Some(Was::There { look: Look { stamp, content }, size }),
+                    Sent::Refused => Some(Was::Odd),
+                    Sent::NoRoom => return Ok(false),
                 }
-                Some(Was::There { look: Look { stamp, content }, size })
             }
             Comparison::Gone | Comparison::Folder if is_tracked => {
                 if !matches!(was, Some(Was::Gone)) && !self.delete(path) {
@@ -323,24 +325,23 @@ impl Pass<'_> {
         }
     }
 
-    /// False when there is no room for it.
-    fn send(&mut self, path: &[u8], changed: &Changed) -> Result<bool, ToolError> {
+    fn send(&mut self, path: &[u8], changed: &Changed) -> Result<Sent, ToolError> {
         let text = match paths::check(path) {
             Ok(text) => text,
             Err(reason) => {
                 self.refuse(path, &reason);
                 self.lost.contents.insert(changed.blob);
-                return Ok(true);
+                return Ok(Sent::Refused);
             }
         };
         self.sent.files += 1;
         self.sent.bytes += changed.content.len() as u64;
         if self.sent.files > self.limits.files || self.sent.bytes > self.limits.bytes {
-            return Ok(false);
+            return Ok(Sent::NoRoom);
         }
         (self.sink)(text, changed)
             .map_err(|err| ToolError::Broken(format!("cannot send `{text}`: {err}")))?;
-        Ok(true)
+        Ok(Sent::Yes)
     }
 
     fn delete(&mut self, path: &[u8]) -> bool {
@@ -356,6 +357,14 @@ impl Pass<'_> {
             self.listing.refused.push((paths::escape(path), reason.to_owned()));
         }
     }
+}
+
+/// What became of a file that is to be sent.
+enum Sent {
+    Yes,
+    /// Its name cannot be part of a change.
+    Refused,
+    NoRoom,
 }
 
 /// How a path compares with what it was, and how it looks now.

@@ -99,20 +99,8 @@ impl Out<'_> {
         wanted.refresh(folder, base, gone, stop);
         let chosen = self.choose(folder, base, wanted, stop)?;
         self.others(folder, (base, wanted), &chosen, stop)?;
-        self.ignored(folder, base, wanted);
+        self.listing.ignored = ignored(folder, base, wanted);
         Ok(())
-    }
-
-    /// Names what edit tools wrote and rules ignore.
-    fn ignored(&mut self, folder: &mut Folder, base: &Base, wanted: &Wanted) {
-        for path in wanted.written.iter().filter(|path| !wanted.has(path)) {
-            if self.listing.ignored.len() < MAX_ARTEFACTS
-                && is_there(folder, path)
-                && hidden(folder, base, path) == Some(Hidden::Ignored)
-            {
-                self.listing.ignored.push(shortened(path));
-            }
-        }
     }
 
     /// The files of the uploaded tree.
@@ -246,6 +234,15 @@ impl Out<'_> {
             refused.push(("…".to_owned(), "and more".to_owned()));
         }
     }
+}
+
+/// What edit tools wrote and rules ignore.
+pub(super) fn ignored(folder: &mut Folder, base: &Base, wanted: &Wanted) -> Vec<String> {
+    let written = wanted.written.iter().filter(|path| !wanted.has(path));
+    let ignored = written.filter(|path| {
+        is_there(folder, path) && hidden(folder, base, path) == Some(Hidden::Ignored)
+    });
+    ignored.take(MAX_ARTEFACTS).map(|path| shortened(path)).collect()
 }
 
 fn check(stop: &dyn Fn() -> bool) -> Result<(), ToolError> {

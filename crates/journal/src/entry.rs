@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::not_recorded::NotRecorded;
 use patchwright_provider::Reply;
 use patchwright_provider::item::{CallOutput, Content, Item, ToolCall, Usage};
 use patchwright_provider::scripted::RecordedOutcome;
@@ -346,6 +347,9 @@ pub enum Entry {
         /// There was a shell that outlives its commands.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         shell: bool,
+        /// What was there and is not in the tree, because it can be part of no change.
+        #[serde(default, skip_serializing_if = "NotRecorded::is_empty")]
+        not_recorded: NotRecorded,
     },
     /// The workspace could not be recorded. What calls do is not kept until the next checkpoint.
     Unrecorded {

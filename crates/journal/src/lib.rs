@@ -11,6 +11,7 @@ mod clean;
 mod entry;
 pub mod follow;
 mod format;
+mod not_recorded;
 mod observer;
 
 use parking_lot::Mutex;
@@ -26,6 +27,7 @@ use serde_json::Value;
 pub use self::clean::redact_strings;
 pub use self::entry::{Entry, SandboxBasis};
 pub use self::format::FORMAT;
+pub use self::not_recorded::NotRecorded;
 pub use self::observer::{Observer, WrittenLine};
 use patchwright_base::clock::Clock;
 use patchwright_base::error::{Failure, Result};

@@ -13,10 +13,10 @@ use patchwright_agent::checkpoints::{self, Checkpoint, RestoredWorkspace};
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
 use patchwright_git::checkpoint::{Difference, Store};
-use patchwright_git::{GitError, Oid, blocking};
+use patchwright_git::{GitError, Oid, blocking, display_path, printable};
 use patchwright_guest::protocol::Checkpointed;
-use patchwright_journal::{Entry, Journal, Line};
-use patchwright_sandbox::client::{Client, CollectLimits};
+use patchwright_journal::{Entry, Journal, Line, NotRecorded};
+use patchwright_sandbox::client::{Client, CollectLimits, CollectedTree};
 use patchwright_tools::checkpoints::Recorder;
 
 /// The repository of the checkpoints in the run's folder.
@@ -41,31 +41,55 @@ pub struct Checkpoints {
 
 /// The last checkpoint.
 struct LastCheckpoint {
-    tree: Oid,
+    snapshot: Snapshot,
+    /// What no checkpoint has and the guest does not name again: it is not in this sandbox, or it was sent, and the host
+    /// refused it.
+    held: NotRecorded,
     /// What the guest knows it as; 0 for the uploaded tree.
     number: u64,
     /// Numbers that were given to the guest.
     asked: u64,
-    sessions: Vec<String>,
-    shell: bool,
     /// It is not what is in the workspace now: that could not be recorded.
     is_stale: bool,
 }
 
 /// A workspace as it was at one moment.
+#[derive(Clone, PartialEq)]
 struct Snapshot {
     tree: Oid,
     sessions: Vec<String>,
     shell: bool,
+    not_recorded: NotRecorded,
+}
+
+impl LastCheckpoint {
+    /// The uploaded tree.
+    fn first(tree: Oid) -> LastCheckpoint {
+        let (sessions, shell, not_recorded) = (Vec::new(), false, NotRecorded::default());
+        let snapshot = Snapshot { tree, sessions, shell, not_recorded };
+        LastCheckpoint {
+            snapshot,
+            held: NotRecorded::default(),
+            number: 0,
+            asked: 0,
+            is_stale: false,
+        }
+    }
+
+    /// What is sent now, or is gone by now, is judged anew.
+    fn forget(&mut self, changed: &CollectedTree) {
+        let sent = changed.files.iter().map(|file| &file.path);
+        for path in sent.chain(&changed.listing.deleted) {
+            self.held.forget(&display_path(path));
+        }
+    }
 }
 
 impl Checkpoints {
     /// For a sandbox into which `base` has just been uploaded.
     pub fn new(client: Client, store: Store, base: Oid, journal: Journal, ui: Ui) -> Checkpoints {
-        let (sessions, shell) = (Vec::new(), false);
-        let last =
-            LastCheckpoint { tree: base, number: 0, asked: 0, sessions, shell, is_stale: false };
-        let (last, has_sessions) = (Mutex::new(last), AtomicBool::new(false));
+        let last = Mutex::new(LastCheckpoint::first(base));
+        let has_sessions = AtomicBool::new(false);
         Checkpoints { client, store, base, journal, ui, last, has_sessions }
     }
 
@@ -85,9 +109,7 @@ impl Checkpoints {
     /// # Errors
     /// When the journal cannot be written.
     pub fn begin(&self) -> Result<()> {
-        let (tree, sessions) = (self.base.to_string(), Vec::new());
-        let entry = Entry::Checkpoint { tree, after: None, sessions, shell: false };
-        self.journal.append(&entry).map(drop)
+        self.write_down(LastCheckpoint::first(self.base).snapshot, None)
     }
 
     /// Records the first checkpoint; where the agent is to begin with another tree than the uploaded one, the workspace
@@ -176,7 +198,8 @@ impl Checkpoints {
             Failure::sandbox("the workspace could not be put back into the sandbox").caused_by(err)
         })?;
         let mut last = self.last.lock().await;
-        last.tree = checkpoint.tree.parse().unwrap_or(self.base);
+        last.snapshot.tree = checkpoint.tree.parse().unwrap_or(self.base);
+        last.held = checkpoint.not_recorded.clone();
         let changed = difference.put.into_iter().chain(difference.remove);
         Ok(RestoredWorkspace {
             checkpoint: checkpoint.seq,
@@ -196,15 +219,15 @@ impl Checkpoints {
     /// Why it cannot be recorded.
     pub async fn checkpoint(&self) -> Result<Oid, String> {
         let mut last = self.last.lock().await;
-        last.tree = self.make(&mut last).await?.tree;
-        Ok(last.tree)
+        last.snapshot.tree = self.make(&mut last).await?.tree;
+        Ok(last.snapshot.tree)
     }
 
     async fn make(&self, last: &mut LastCheckpoint) -> Result<Snapshot, String> {
         last.asked += 1;
         let (number, asked) = (last.number, last.asked);
         let fetched = self.client.checkpoint(number, asked, LIMITS).await;
-        let (changed, made) = fetched.map_err(|err| err.to_string())?;
+        let (mut changed, made) = fetched.map_err(|err| err.to_string())?;
         let Checkpointed { whole, over, sessions, shell, .. } = made;
         self.has_sessions.store(!sessions.is_empty(), Ordering::Relaxed);
         if let Some((files, bytes)) = over {
@@ -215,17 +238,35 @@ impl Checkpoints {
                 bytes >> 20
             ));
         }
-        let onto = if whole { self.base } else { last.tree };
+        let refused = std::mem::take(&mut changed.listing.refused);
+        let shown =
+            |(path, reason): (String, String)| (display_path(&path), printable(&reason, 300));
+        let ignored = changed.listing.ignored.iter().map(|path| display_path(path));
+        let listed = NotRecorded {
+            refused: refused.into_iter().map(shown).collect(),
+            ignored: ignored.collect(),
+        };
+        last.forget(&changed);
+        let onto = if whole { self.base } else { last.snapshot.tree };
         let is_same = changed.files.is_empty() && changed.listing.deleted.is_empty();
         let tree = if is_same {
             onto
         } else {
             let store = self.store.clone();
             let added = blocking(move || store.add(onto, &changed)).await;
-            added.map_err(|err| err.to_string())?
+            let (tree, refused) = added.map_err(|err| err.to_string())?;
+            last.held.refused.extend(refused);
+            tree
         };
         last.number = asked;
-        Ok(Snapshot { tree, sessions, shell })
+        Ok(Snapshot { tree, sessions, shell, not_recorded: last.held.with(listed) })
+    }
+
+    fn write_down(&self, snapshot: Snapshot, after: Option<&str>) -> Result<()> {
+        let Snapshot { tree, sessions, shell, not_recorded } = snapshot;
+        let (tree, after) = (tree.to_string(), after.map(str::to_owned));
+        let entry = Entry::Checkpoint { tree, after, sessions, shell, not_recorded };
+        self.journal.append(&entry).map(drop)
     }
 }
 
@@ -239,7 +280,7 @@ fn now() -> u64 {
 impl Recorder for Checkpoints {
     async fn record(&self, after: Option<&str>) -> Result<(), Failure> {
         let mut last = self.last.lock().await;
-        let Snapshot { tree, sessions, shell } = match self.make(&mut last).await {
+        let made = match self.make(&mut last).await {
             Ok(made) => made,
             Err(_) if last.is_stale => return Ok(()),
             Err(why) => {
@@ -248,16 +289,12 @@ impl Recorder for Checkpoints {
                 return self.journal.append(&Entry::Unrecorded { why }).map(drop);
             }
         };
-        let is_known =
-            !last.is_stale && (last.tree, &last.sessions, last.shell) == (tree, &sessions, shell);
-        // Whatever comes of the entry, the guest's next answer is about this tree.
-        last.tree = tree;
-        if is_known {
+        if !std::mem::take(&mut last.is_stale) && last.snapshot == made {
             return Ok(());
         }
-        (last.sessions, last.shell, last.is_stale) = (sessions.clone(), shell, false);
-        let (tree, after) = (tree.to_string(), after.map(str::to_owned));
-        self.journal.append(&Entry::Checkpoint { tree, after, sessions, shell }).map(drop)
+        // Whatever comes of the entry, the guest's next answer is about this tree.
+        last.snapshot = made.clone();
+        self.write_down(made, after)
     }
 
     fn has_sessions(&self) -> bool {

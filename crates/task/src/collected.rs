@@ -1,6 +1,8 @@
 //! The change that came out of the sandbox, kept in the run's folder: a run that is killed after that asks no model
 //! again.
 
+use std::collections::BTreeSet;
+
 use super::agent_phase::Phase;
 use super::checkpoint;
 use super::run::Run;
@@ -10,8 +12,8 @@ use patchwright_base::error::{Failure, Result};
 use patchwright_git::checkpoint::Store;
 use patchwright_git::diff::{self, DiffSpec};
 use patchwright_git::tree::{self, Change};
-use patchwright_git::{GitError, Oid, blocking};
-use patchwright_journal::{self as journal, Entry};
+use patchwright_git::{GitError, Oid, blocking, display_path};
+use patchwright_journal::{self as journal, Entry, NotRecorded};
 
 /// The collected change, for a run that is resumed after a crash. The objects are in the mirror.
 pub(super) const FILE: &str = "change.json";
@@ -63,7 +65,10 @@ pub(super) async fn of_checkpoint(phase: &Phase<'_>) -> Option<(Change, String)>
             tree::build_of(&workspace.repo, workspace.base, workspace.seen(), &changed)
         });
         match made.await {
-            Ok(change) => return Some((change, found.place())),
+            Ok(mut change) => {
+                add_not_recorded(&mut change, found.not_recorded);
+                return Some((change, found.place()));
+            }
             Err(err) => {
                 let place = found.place();
                 run.environment.ui.warn(&format!("the checkpoint {place} cannot be read: {err}"));
@@ -71,6 +76,36 @@ pub(super) async fn of_checkpoint(phase: &Phase<'_>) -> Option<(Change, String)>
         }
     }
     None
+}
+
+/// Names what a resumed run had before it was interrupted and can be part of no change: it did not come into the fresh
+/// sandbox, and would be lost without a word.
+pub(super) fn add_from_before(run: &Run<'_>, change: &mut Change) {
+    let (lines, _) = journal::read_until_damage(run.folder.journal.path());
+    if let Some(restored) = checkpoints::restored(&lines) {
+        add_not_recorded(change, restored.not_recorded);
+    }
+}
+
+/// What the change has at these places now was made later.
+fn add_not_recorded(change: &mut Change, not_recorded: &NotRecorded) {
+    let files: BTreeSet<String> =
+        change.files.iter().map(|file| display_path(&file.path)).collect();
+    let is_known = |path: &String, change: &Change| {
+        let mut refused = change.refused.iter();
+        files.contains(path) || refused.any(|(it, _)| it == path) || change.ignored.contains(path)
+    };
+    for (path, reason) in &not_recorded.refused {
+        if !is_known(path, change) {
+            change.refused.push((path.clone(), reason.clone()));
+        }
+    }
+    for path in &not_recorded.ignored {
+        if !is_known(path, change) {
+            change.ignored.push(path.clone());
+        }
+    }
+    change.refused.sort();
 }
 
 /// The tree that would have been collected before the model had done anything, where it began with another one than that of

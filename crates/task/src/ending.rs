@@ -158,7 +158,9 @@ pub(super) async fn collect(phase: &Phase<'_>, sandbox: &Running) -> Result<Chan
     let limits = CollectLimits::at_least(policy.max_files, policy.max_bytes);
     let collected = phase.workspace.collect(&sandbox.client, limits);
     let silent = || Failure::sandbox("the sandbox did not hand over the changes in time");
-    waited(phase.run, CHANGE, collected).await.unwrap_or_else(|| Err(silent()))
+    let mut change = waited(phase.run, CHANGE, collected).await.ok_or_else(silent)??;
+    collected::add_from_before(phase.run, &mut change);
+    Ok(change)
 }
 
 /// How a run ended whose change could not be had.
