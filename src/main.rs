@@ -13,7 +13,7 @@ use patchwright::cli::{self, Cli};
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind};
 use patchwright_base::ui::{self, Ui};
-use patchwright_base::{panics, printing, redact, roots, telemetry};
+use patchwright_base::{panics, printing, redact, roots, telemetry, waits};
 use patchwright_config::flags::Common;
 use patchwright_config::renamed_settings::{self, RenamedSetting};
 use patchwright_fleet::store;
@@ -46,6 +46,7 @@ fn main() -> ExitCode {
     };
     telemetry::protect_process();
     let ui = cli.command.ui(&env, redactor);
+    waits::tell(ui);
     if let Err(failure) = roots::check(&env) {
         return end(fail(&failure, ui), ui);
     }

@@ -90,6 +90,42 @@ fn certificates_that_are_not_there_are_told() {
     }
 }
 
+/// The TLS library reads all files of such a folder as a whole.
+#[test]
+fn a_folder_of_certificates_with_what_has_no_end_is_refused() {
+    let world = TestWorld::local([]).set("SSL_CERT_DIR", "certificates");
+    project(&world);
+    let folder = world.path("certificates");
+    fs_err::create_dir(&folder).unwrap();
+    let refused = |why: &str| {
+        let output = world.run(&["exec", "x", "--repo", "project"]).expect(2);
+        for words in ["error: `SSL_CERT_DIR` names no folder of certificates", why] {
+            assert!(output.stderr.contains(words), "{words}: {}", output.text());
+        }
+    };
+    let large = |name: &str, mib: u64| {
+        fs_err::File::create(folder.join(name)).unwrap().set_len(mib << 20).unwrap();
+    };
+    large("a.pem", 17);
+    refused("`certificates/a.pem` has more than 16 MiB");
+    for name in ["a.pem", "b.pem", "c.pem", "d.pem", "e.pem"] {
+        large(name, 16);
+    }
+    refused("the files of `certificates` have more than 64 MiB together");
+}
+
+#[test]
+fn a_proxy_that_is_away_is_named_where_only_git_goes_by_it() {
+    let world = TestWorld::local([]).set("HTTP_PROXY", AWAY);
+    let args = ["exec", "Fix it", "--repo", "http://127.0.0.1:8/acme/app.git"];
+    let output = world.run(&args);
+    let told = "no connection through the proxy `127.0.0.1:9` of `HTTP_PROXY`";
+    for words in [told, "hint: check that the proxy runs"] {
+        assert!(output.stderr.contains(words), "{words}: {}", output.text());
+    }
+    assert!(!output.text().contains("hunter2"), "{}", output.text());
+}
+
 #[test]
 fn what_does_not_reach_a_collector_names_the_proxy() {
     let world = TestWorld::local([say("It is called calc.")])

@@ -70,13 +70,13 @@ async fn forge_says_thing_cause_and_permission() {
         pull: Created
         refused writes: 1
         # deleted
-        issue: State: issue `acme/app#1` was deleted, or issues are turned off there
-        comment: State: the comments of `acme/app#1` was deleted, or issues are turned off there
+        issue: State: cannot read issue `acme/app#1`: it was deleted, or issues are turned off there
+        comment: State: cannot read the comments of `acme/app#1`: it was deleted, or issues are turned off there
         pull: Created
         refused writes: 0
         # no issues
-        issue: State: issue `acme/app#1` was deleted, or issues are turned off there
-        comment: State: the comments of `acme/app#1` was deleted, or issues are turned off there
+        issue: State: cannot read issue `acme/app#1`: it was deleted, or issues are turned off there
+        comment: State: cannot read the comments of `acme/app#1`: it was deleted, or issues are turned off there
         pull: Created
         refused writes: 0
         # actions

@@ -260,6 +260,18 @@ fn github_that_stays_down_at_the_end_is_asked_again_by_the_next_run() {
     assert_eq!((world.model.requests().len(), world.github.pulls().len()), (5, 1));
 }
 
+/// A proxy before the API takes no more.
+#[test]
+fn what_is_too_large_for_the_api_is_told_as_that() {
+    let large = Fault::once("POST", "/pulls", Kind::ErrorBefore(413));
+    let output = TestWorld::new(github().fault(large), fix()).issue().expect(60);
+    for part in
+        ["cannot open a pull request in `acme/app`", "(status 413)", "`client_max_body_size`"]
+    {
+        assert!(output.stderr.contains(part), "{part}: {}", output.text());
+    }
+}
+
 #[test]
 fn a_comment_that_may_not_be_written_ends_the_run_before_anything_is_spent() {
     let world = TestWorld::new(github().token_lacks("issues"), fix());
@@ -359,7 +371,8 @@ fn an_issue_that_is_deleted_or_moved_is_nothing_to_do() {
     let deleted = github().with_issue(|issue| issue.deleted = true);
     let world = TestWorld::new(deleted, fix());
     let output = world.issue().expect(10);
-    let said = "error: issue `acme/app#7` was deleted, or issues are turned off there";
+    let said =
+        "error: cannot read issue `acme/app#7`: it was deleted, or issues are turned off there";
     assert!(output.stderr.contains(said), "{}", output.text());
     assert!(!output.stderr.contains("check the number"), "{}", output.text());
     let other = github().repository("acme/other", &[("a", "b")]);

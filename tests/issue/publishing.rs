@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::resume::replies;
 use crate::support::git_http::{Fault, Step};
+use crate::support::github::{Fault as GitHubFault, Kind};
 use crate::support::model::{call, custom, say};
 use crate::support::world::{PATCH, TestWorld, fix, github, write};
 
@@ -24,9 +25,34 @@ fn a_git_server_that_is_down_for_two_minutes_is_waited_for() {
         let world = world();
         // Two minutes on the clock of the tests, which is a hundred times faster.
         world.github.git().fault(step, Fault::DownFor(503, Duration::from_millis(1_200)));
-        world.issue().expect(0);
+        let output = world.issue().expect(0);
         assert_eq!((world.github.pulls().len(), world.model.requests().len()), (1, 5), "{step:?}");
+        // Said once, and that it is over.
+        let said = &output.stderr;
+        assert_eq!(said.matches("waiting for the git server `127.0.0.1`: `").count(), 1, "{said}");
+        for words in [
+            "answered with status 503; it is asked again for up to ",
+            "the git server `127.0.0.1` answers again",
+        ] {
+            assert!(said.contains(words), "{words}: {said}");
+        }
     }
+}
+
+#[test]
+fn an_api_that_is_away_or_limits_us_is_waited_for_aloud() {
+    let down = GitHubFault::once("GET", "/issues/7", Kind::ErrorBefore(503)).times(4);
+    let output = TestWorld::new(github().fault(down), fix()).issue().expect(0);
+    let said = &output.stderr;
+    let words = ": it answers with status 503; it is asked 2 more times";
+    assert_eq!(said.matches("waiting for the API of `127.0.0.1:").count(), 1, "{said}");
+    assert!(said.contains(words) && said.contains("` answers again"), "{said}");
+    let limit = Kind::Secondary { retry_after: Some(30), window: Duration::ZERO };
+    let limited = GitHubFault::once("GET", "/issues/7", limit);
+    let output = TestWorld::new(github().fault(limited), fix()).issue().expect(0);
+    let said = &output.stderr;
+    assert!(said.contains("waiting for 30 s, because `127.0.0.1:"), "{said}");
+    assert!(said.contains(" limits how often it is asked"), "{said}");
 }
 
 #[test]

@@ -258,7 +258,7 @@ type Ended = (fn(&TestWorld), &'static str);
 /// What was deleted or moved is no outage: it is not tried again, and not counted as an error.
 #[test]
 fn what_is_gone_ends_at_once() {
-    let gone: [Ended; 3] = [
+    let gone: [Ended; 4] = [
         (
             |it| it.github.change(|here| here.issues.get_mut(&7).unwrap().deleted = true),
             "was deleted",
@@ -275,6 +275,11 @@ fn what_is_gone_ends_at_once() {
         (
             |it| it.github.fault_for("acme/app", Trouble::Gone),
             "`acme/app` is gone, or hidden from us",
+        ),
+        // What GitHub does not say to everybody.
+        (
+            |it| it.github.change(|here| drop(here.issues.remove(&7).unwrap())),
+            "`acme/app#7` is not there, or not for us; redeliver it if that has changed",
         ),
     ];
     for (go, said) in gone {

@@ -1,6 +1,7 @@
 //! The base of every other crate: [`error`]s for people, secrets ([`redact`]), the [`clock`], the log
 //! ([`telemetry`]) and its [`panics`], the environment ([`env`]), who a [`process`] is, whose a folder is ([`ownership`]), files that people name ([`named_file`]), the certificates of
-//! HTTP clients ([`roots`]), clean [`text`], GitHub's Markdown ([`gfm`]), the [`host`] of an address, the printer ([`ui`]) and its thread ([`printing`]).
+//! HTTP clients ([`roots`]), clean [`text`], GitHub's Markdown ([`gfm`]), the [`host`] of an address, the printer ([`ui`]) and its thread ([`printing`]), and what it says of
+//! [`waits`] for servers.
 
 pub mod clock;
 pub mod duration;
@@ -21,6 +22,7 @@ pub mod roots;
 pub mod telemetry;
 pub mod text;
 pub mod ui;
+pub mod waits;
 
 /// The version of this build, as in `--version`.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

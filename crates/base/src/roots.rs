@@ -3,6 +3,7 @@
 //! certificates.
 
 use std::error::Error;
+use std::io;
 use std::path::Path;
 
 use reqwest::{Certificate, Client, ClientBuilder};
@@ -13,6 +14,8 @@ use crate::named_file;
 
 /// Bytes of a file of certificates; a system's has a quarter of a mebibyte.
 const MAX_BUNDLE: u64 = 16 << 20;
+/// Bytes of all files of a folder of certificates.
+const MAX_FOLDER: u64 = 64 << 20;
 
 /// Where distributions keep the system's roots in one file.
 const BUNDLES: &[&str] = &[
@@ -49,17 +52,44 @@ fn system_bundle() -> Option<Vec<Certificate>> {
     Certificate::from_pem_bundle(&bundle).ok().filter(|roots| !roots.is_empty())
 }
 
-/// Refuses a file of certificates that has no end: the TLS libraries read it as a whole.
+/// Refuses files of certificates that have no end, or are far too large: the TLS libraries read them as a whole.
 ///
 /// # Errors
-/// When it is a device, or far too large.
+/// When there is one.
 pub fn check(env: &Env) -> Result<()> {
-    let Some(file) = env.var("SSL_CERT_FILE") else { return Ok(()) };
-    named_file::check(file, MAX_BUNDLE).map_err(|err| {
-        Failure::usage("`SSL_CERT_FILE` names no file of certificates")
+    if let Some(file) = env.var("SSL_CERT_FILE") {
+        named_file::check(file, MAX_BUNDLE).map_err(|err| {
+            Failure::usage("`SSL_CERT_FILE` names no file of certificates")
+                .caused_by(err)
+                .hint("name a file with certificates in the PEM format, or unset the variable")
+        })?;
+    }
+    let folders = env.var("SSL_CERT_DIR").unwrap_or_default();
+    folders.split(':').try_for_each(check_folder).map_err(|err| {
+        Failure::usage("`SSL_CERT_DIR` names no folder of certificates")
             .caused_by(err)
-            .hint("name a file with certificates in the PEM format, or unset the variable")
+            .hint("name a folder that has nothing but certificates in the PEM format, or unset the variable")
     })
+}
+
+/// What is no file (devices, pipes, folders) the library passes over, and so it does with a folder that is not there.
+fn check_folder(folder: &str) -> io::Result<()> {
+    let Ok(entries) = fs_err::read_dir(folder) else { return Ok(()) };
+    let mut total = 0_u64;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let Ok(about) = fs_err::metadata(&path) else { continue };
+        if !about.is_file() {
+            continue;
+        }
+        named_file::check(&path, MAX_BUNDLE)?;
+        total = total.saturating_add(about.len());
+        if total > MAX_FOLDER {
+            let most = MAX_FOLDER >> 20;
+            let why = format!("the files of `{folder}` have more than {most} MiB together");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+        }
+    }
+    Ok(())
 }
 
 /// What is wrong with the certificates that the environment names. The TLS library says nothing of it, and trusts the

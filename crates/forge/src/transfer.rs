@@ -157,15 +157,20 @@ pub(super) fn forge_error(remote: &str, verb: &str, err: GitError) -> ForgeError
             what: StateProblem::Empty,
             message: format!("cannot {action}: the repository is empty; push a first commit to it"),
         },
-        GitError::Transport(message) => ForgeError::Unavailable {
-            service: Service::Git,
-            host: host(remote),
-            message: one_line(&message),
-            way: WayThere::Open,
-        },
+        GitError::Transport(message) => away(remote, &message, WayThere::Open),
+        GitError::ProxyAway(message) => away(remote, &message, WayThere::ProxyAway),
         GitError::Machine(message) => ForgeError::Machine { message },
         GitError::Unacceptable(message) => ForgeError::Git { message },
         GitError::Other(err) => ForgeError::Git { message: err.message().to_owned() },
+    }
+}
+
+fn away(remote: &str, message: &str, way: WayThere) -> ForgeError {
+    ForgeError::Unavailable {
+        service: Service::Git,
+        host: host(remote),
+        message: one_line(message),
+        way,
     }
 }
 
@@ -173,7 +178,7 @@ pub(super) fn forge_error(remote: &str, verb: &str, err: GitError) -> ForgeError
 pub(super) fn too_large(action: &str) -> ForgeError {
     ForgeError::state(format!(
         "cannot {action}: what is sent is larger than the server, or a proxy before it, takes (status 413); have that \
-         limit raised (nginx calls it `client_max_body_size`), or make the change smaller"
+         limit raised (nginx calls it `client_max_body_size`), or have less sent"
     ))
 }
 

@@ -117,10 +117,14 @@ impl Session {
                 // reqwest puts the URL into its messages, and a URL may hold credentials that a
                 // user typed.
                 let proxy = proxies::of_error(&error);
-                let proxy =
-                    proxy.map(|proxy| format!("no connection {proxy}: ")).unwrap_or_default();
                 let why = chain(&error.without_url());
-                Err(GitError::Transport(printable(&format!("{proxy}{why}"), 500)))
+                Err(match proxy {
+                    Some(proxy) => {
+                        let why = format!("no connection {proxy}: {why}");
+                        GitError::ProxyAway(printable(&why, 500))
+                    }
+                    None => GitError::Transport(printable(&why, 500)),
+                })
             }
             None => self.stop.check().and(Err(GitError::Machine("it was stopped".to_owned()))),
             Some(Err(_)) => Err(GitError::Transport(format!(

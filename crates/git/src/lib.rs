@@ -153,6 +153,9 @@ pub enum GitError {
     /// Worth another try: the connection, a 5xx.
     #[error("{0}")]
     Transport(String),
+    /// Worth another try: the proxy that requests go by cannot be connected to.
+    #[error("{0}")]
+    ProxyAway(String),
     /// The tree breaks our limits or git's own rules.
     #[error("{0}")]
     Unacceptable(String),
@@ -167,7 +170,7 @@ impl GitError {
     /// The connection, a 5xx, or a branch that is being written: the same request may succeed later.
     pub fn is_worth_retrying(&self) -> bool {
         match self {
-            GitError::Transport(_) => true,
+            GitError::Transport(_) | GitError::ProxyAway(_) => true,
             GitError::Rejected { why, .. } => *why == Rejection::Locked,
             _ => false,
         }

@@ -85,7 +85,11 @@ pub fn push_when(
     }
     for attempt in 1.. {
         let error = match lease.push_over_http(remote, &pack, &|| permit(attempt)) {
-            Err(error @ (GitError::Transport(_) | GitError::Rejected { .. })) => error,
+            Err(
+                error @ (GitError::Transport(_)
+                | GitError::ProxyAway(_)
+                | GitError::Rejected { .. }),
+            ) => error,
             result => return result,
         };
         // Until the branch was looked up nobody knows whether the push happened.

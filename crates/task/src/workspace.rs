@@ -12,7 +12,7 @@ use super::run::{DEPTH, Run};
 use crate::event::is_own_branch;
 use crate::world::World;
 use patchwright_base::error::{Failure, FailureKind, Result};
-use patchwright_base::text;
+use patchwright_base::{proxies, text};
 use patchwright_config::Config;
 use patchwright_forge::Repository;
 use patchwright_git::clone::{Repo, fetch, is_commit_id, mirror, partial_mirror};
@@ -499,6 +499,7 @@ pub fn failure(error: GitError, message: &str) -> Failure {
         | GitError::Limited { .. }
         | GitError::NotFound(_)
         | GitError::Transport(_)
+        | GitError::ProxyAway(_)
         | GitError::Other(_) => FailureKind::Forge,
     };
     let failure = Failure::new(kind, message);
@@ -513,6 +514,7 @@ pub fn failure(error: GitError, message: &str) -> Failure {
             failure.hint("check free space and permissions of the state folder")
         }
         GitError::Empty => failure.hint("push a first commit"),
+        GitError::ProxyAway(_) => failure.hint(proxies::AWAY),
         _ => failure,
     };
     failure.caused_by(error)

@@ -376,7 +376,10 @@ async fn shut(fleet: &Fleet, held: &Arc<HeldJob>, delivery: &Delivery) -> Option
     let repository: RepositoryId = delivery.repository.as_deref()?.parse().ok()?;
     let (id, installation) = ids(delivery);
     let forge = held.forge(fleet).scoped(&repository, id, installation);
-    match forge.repository(&repository).await.err()? {
+    let Err(err) = forge.repository(&repository).await else {
+        return no_number(&forge, &repository, delivery.number?).await;
+    };
+    match err {
         ForgeError::Authentication { .. } => Some(Shut::TokenRefused),
         ForgeError::NotFound { .. } => Some(Shut::ForGood(format!(
             "`{repository}` is gone, or hidden from us by now; redeliver it if that has changed"
@@ -384,6 +387,20 @@ async fn shut(fleet: &Fleet, held: &Arc<HeldJob>, delivery: &Delivery) -> Option
         err if err.is_suspension() => Some(Shut::ForGood(format!(
             "the App's installation at `{}` is suspended; redeliver it when an owner has ended that",
             repository.owner
+        ))),
+        _ => None,
+    }
+}
+
+/// Whether an issue or pull request is not there, in a repository that can be read.
+async fn no_number(
+    forge: &dyn Forge,
+    repository: &RepositoryId,
+    number: i64,
+) -> Option<Shut> {
+    match forge.issue(repository, u64::try_from(number).ok()?).await.err()? {
+        ForgeError::NotFound { .. } => Some(Shut::ForGood(format!(
+            "`{repository}#{number}` is not there, or not for us; redeliver it if that has changed"
         ))),
         _ => None,
     }

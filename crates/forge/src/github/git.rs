@@ -13,6 +13,7 @@ use super::GitHubForge;
 use super::layers::Effect;
 use super::limits::{LIMIT_WAITS, LimitedAccount, Limiter};
 use super::token::Scope;
+use super::waiting;
 use crate::transfer::{self, PushSpec, TransferError};
 use crate::{ForgeError, Repository, RepositoryId};
 use patchwright_base::error::Service;
@@ -64,6 +65,7 @@ impl GitHubForge {
             let name = remote.name();
             let Err(err) = transfer::fetch(remote, into, refs, depth).await else {
                 self.api.gate.works(Service::Git);
+                waiting::git_answers(&self.git_server());
                 return Ok(());
             };
             self.wait_out(&mut trouble, err, credentials.as_ref())
@@ -83,7 +85,10 @@ impl GitHubForge {
             let (remote, credentials) = self.remote(repository, "read").await?;
             let name = remote.name();
             let err = match transfer::branches_beside(remote, names).await {
-                Ok(found) => return Ok(found),
+                Ok(found) => {
+                    waiting::git_answers(&self.git_server());
+                    return Ok(found);
+                }
                 Err(err) => err,
             };
             self.wait_out(&mut trouble, err, credentials.as_ref())
@@ -116,6 +121,7 @@ impl GitHubForge {
                 Ok(outcome) => {
                     self.api.limiter.answered(&trouble.account);
                     self.api.gate.works(Service::Git);
+                    waiting::git_answers(&self.git_server());
                     return Ok(outcome);
                 }
                 Err(err) => err,
@@ -145,11 +151,9 @@ impl GitHubForge {
                     return Err(err);
                 }
                 tracing::warn!(error = %git, "waiting for a rate limit");
-                self.api
-                    .admission()
-                    .report_limit(&trouble.account, *limit)
-                    .await
-                    .map_err(TransferError::NotPermitted)?;
+                let wait = self.api.admission().report_limit(&trouble.account, *limit).await;
+                let wait = wait.map_err(TransferError::NotPermitted)?;
+                waiting::for_limit(&self.git_server(), &trouble.account, wait);
                 // The next attempt may have to wait for its turn before; the limit ends first.
                 let open = self.api.admission().open(&trouble.account).await;
                 open.map_err(TransferError::NotPermitted)
@@ -170,12 +174,19 @@ impl GitHubForge {
                 if is_over {
                     return Err(err);
                 }
+                let failed = (trouble.failures, trouble.since);
+                waiting::for_git(&self.git_server(), git, failed, trouble.patience);
                 tracing::warn!(error = %git, attempt = trouble.failures, "trying again");
                 limiter.back_off(trouble.failures).await;
                 Ok(())
             }
             _ => Err(err),
         }
+    }
+
+    /// The host of git's server, for people.
+    fn git_server(&self) -> String {
+        self.server_url.host_str().unwrap_or_default().to_owned()
     }
 
     /// Where git finds it, with our token when there is one.

@@ -10,6 +10,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -24,6 +25,7 @@ use super::connection::{Addresses, BufferedResponse, Connection, Request, Tail, 
 use super::gate::Gate;
 use super::limits::{self, LIMIT_WAITS, Limit, LimitedAccount, Limiter};
 use super::token::{Scope, Token};
+use super::waiting;
 use crate::{Credential, ForgeError};
 use patchwright_base::error;
 
@@ -206,7 +208,7 @@ impl Resends {
         request: Request,
         below: impl InnerService,
     ) -> Result<BufferedResponse, TransportError> {
-        let (mut failures, mut limits) = (0, 0);
+        let (mut failures, mut limits, since) = (0, 0, Instant::now());
         loop {
             let answer = below.clone().oneshot(request.clone()).await;
             match &answer {
@@ -217,7 +219,10 @@ impl Resends {
                     }
                     continue;
                 }
-                Ok(reply) if !reply.status().is_server_error() => return answer,
+                Ok(reply) if !reply.status().is_server_error() => {
+                    waiting::api_answers(&self.scopes.addresses.host());
+                    return answer;
+                }
                 Err(TransportError::NotSent(_)) => return answer,
                 Ok(_) | Err(TransportError::Broken(_) | TransportError::ProxyAway(_)) => {}
             }
@@ -225,6 +230,8 @@ impl Resends {
             if failures >= ATTEMPTS {
                 return answer;
             }
+            let host = self.scopes.addresses.host();
+            waiting::for_api(&host, &answer, (failures, since), ATTEMPTS - failures);
             self.admission.limiter.back_off(failures).await;
         }
     }
@@ -264,12 +271,15 @@ impl Resends {
         };
         let Some(limit) = limit else {
             admission.limiter.answered(&account);
+            waiting::limit_is_over(&scopes.addresses.host(), &account);
             if !answer.status().is_server_error() {
                 admission.gate.works(error::Service::ForgeApi);
             }
             return Ok(false);
         };
-        admission.report_limit(&account, limit).await.map_err(TransportError::NotSent)?;
+        let wait = admission.report_limit(&account, limit).await;
+        let wait = wait.map_err(TransportError::NotSent)?;
+        waiting::for_limit(&scopes.addresses.host(), &account, wait);
         Ok(true)
     }
 }
@@ -384,7 +394,7 @@ impl Admission {
         Err(limits::limited(left))
     }
 
-    /// A rate limit: everybody waits for the account now, in other processes too.
+    /// A rate limit: everybody waits for the account now, in other processes too. How long.
     ///
     /// # Errors
     /// When it lasts longer than anybody waits.
@@ -392,7 +402,7 @@ impl Admission {
         &self,
         account: &LimitedAccount,
         limit: Limit,
-    ) -> Result<(), ForgeError> {
+    ) -> Result<Duration, ForgeError> {
         let wait = match limit {
             Limit::For(wait) => wait,
             Limit::Unexplained => self.limiter.unexplained_wait(account),
@@ -402,7 +412,7 @@ impl Admission {
         if wait > self.limiter.pace().patience {
             return Err(limits::limited(wait));
         }
-        Ok(())
+        Ok(wait)
     }
 }
 

@@ -53,6 +53,7 @@ mod slots;
 mod staging;
 mod threads;
 mod token;
+mod waiting;
 mod wire;
 mod wire_reviews;
 

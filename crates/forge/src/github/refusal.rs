@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 use super::http::{Call, Reply};
+use crate::transfer::too_large;
 use crate::{Credential, ForgeError, Requirement, StateProblem};
 use patchwright_base::invisible::is_invisible;
 use patchwright_base::redact::Redactor;
@@ -57,7 +58,7 @@ pub(super) fn explain(host: &str, call: &Call, reply: &Reply, secrets: &[&str]) 
         404 => ForgeError::NotFound { what: absent(call) },
         410 => ForgeError::State {
             what: StateProblem::Gone,
-            message: format!("{} was deleted, or issues are turned off there", call.thing),
+            message: format!("cannot {action}: it was deleted, or issues are turned off there"),
         },
         409 if text.contains("is empty") => ForgeError::State {
             what: StateProblem::Empty,
@@ -65,6 +66,7 @@ pub(super) fn explain(host: &str, call: &Call, reply: &Reply, secrets: &[&str]) 
         },
         409 => ForgeError::Conflict { message: format!("cannot {action}: {message}") },
         451 => ForgeError::NotFound { what: format!("{} (blocked for legal reasons)", call.thing) },
+        413 => too_large(&action),
         422 | 400 => ForgeError::Invalid { action, message },
         status => ForgeError::Malformed {
             host: host.to_owned(),
