@@ -279,7 +279,9 @@ fn limits_lost_answers_and_watches_that_end_make_no_second_pod() {
     assert_eq!(cluster.kubernetes.world().made.len(), 3, "{}", output.stderr);
     assert!(output.stderr.contains("apiserver not ready"), "{}", output.stderr);
     assert!(output.stderr.contains("the Kubernetes API answers again"), "{}", output.stderr);
-    let posts = |world: &Vec<String>| world.iter().filter(|one| one.starts_with("POST")).count();
+    let posts = |world: &Vec<String>| {
+        world.iter().filter(|one| one.starts_with("POST") && one.contains("/jobs")).count()
+    };
     // Two were limited, and one was sent again because its answer was lost.
     assert_eq!(posts(&cluster.kubernetes.world().requests), 6);
     cluster.nothing_is_left(&output.stderr);
@@ -551,6 +553,42 @@ fn a_cluster_is_reached_through_the_proxies_that_kubectl_uses() {
     fs_err::write(&plain, text).unwrap();
     launch("other.test").expect(0);
     assert_eq!(tunnels.load(Ordering::Relaxed), count);
+}
+
+/// Found out before a job is claimed for which no pod could be made.
+#[test]
+fn rights_that_a_launcher_lacks_are_told_when_it_starts() {
+    let Some(cluster) = cluster(1, "true") else { return };
+    let doctor = || {
+        let template = cluster.world.path("pods.yaml").display().to_string();
+        cluster.world.run(&["doctor", "--launch", "kubernetes", "--pod-template", &template])
+    };
+    let output = doctor();
+    let place = format!("ok    launcher: v1.33.2, the namespace `{NAMESPACE}` of ");
+    for words in [place.as_str(), "ok    launcher rights: Jobs, pods and events"] {
+        assert!(output.stdout.contains(words), "{words}: {}", output.text());
+    }
+    cluster.kubernetes.forbid("list events");
+    let launcher = cluster.launcher(&[]);
+    launcher.wait_for("warning: this launcher may not do `list events` in the namespace");
+    cluster.kubernetes.until("a pod", |world| !world.made.is_empty());
+    launcher.term().expect(0);
+    for right in ["create jobs", "watch pods"] {
+        cluster.kubernetes.forbid(right);
+    }
+    let made = cluster.kubernetes.world().made.len();
+    let output = cluster.launcher(&[]).end().expect(1);
+    for words in [
+        &format!("this launcher may not do what it needs in the namespace `{NAMESPACE}` of "),
+        ": `create jobs`, `watch pods`",
+        "hint: give its account the rights of the Role in `docs/kubernetes/launcher.yaml`",
+    ] {
+        assert!(output.stderr.contains(words), "{words}: {}", output.text());
+    }
+    assert_eq!(cluster.kubernetes.world().made.len(), made);
+    let output = doctor().expect(2);
+    let words = "FAIL  launcher rights: not allowed: `create jobs`, `watch pods`, `list events`";
+    assert!(output.stdout.contains(words), "{}", output.text());
 }
 
 #[test]

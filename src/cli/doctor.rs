@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use crate::cli::worker::Launch;
 use crate::doctor::{self, CheckState};
 use patchwright_base::env::Env;
 use patchwright_base::error::{FailureKind, Result};
@@ -25,6 +26,14 @@ pub struct Args {
     #[arg(long, env = "PATCHWRIGHT_WORKFLOW", value_name = "FILE")]
     pub workflow: Vec<PathBuf>,
 
+    /// Check what `worker --launch` needs as well: the template of its pods, the cluster, and its rights there
+    #[arg(long, env = "PATCHWRIGHT_LAUNCH", value_name = "WHERE", requires = "pod_template")]
+    pub launch: Option<Launch>,
+
+    /// What pods of `--launch` look like: a file with a Kubernetes `PodTemplate`
+    #[arg(long, env = "PATCHWRIGHT_POD_TEMPLATE", value_name = "FILE")]
+    pub pod_template: Option<PathBuf>,
+
     #[command(flatten)]
     pub common: Common,
 }
@@ -34,6 +43,9 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let ui = Ui { json: args.common.json, ..ui };
     let mut findings = doctor::machine::check(&config, &args.common, env).await;
     findings.extend(doctor::network::check(env));
+    if let (Some(Launch::Kubernetes), Some(template)) = (args.launch, &args.pod_template) {
+        findings.extend(doctor::launcher::check(template).await);
+    }
     findings.extend(doctor::forge::check(args.repository.as_ref(), env).await);
     for path in &args.workflow {
         let text = patchwright_config::file::read_file(path, "workflow")?;

@@ -7,6 +7,7 @@ mod collector;
 mod concurrency;
 mod database;
 pub mod forge;
+pub mod launcher;
 pub mod machine;
 mod model;
 pub mod network;

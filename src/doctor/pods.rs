@@ -9,7 +9,8 @@ use patchwright_base::env::Env;
 use patchwright_base::error::Failure;
 use patchwright_config::Config;
 use patchwright_sandbox::SandboxError;
-use patchwright_sandbox::kubernetes::{KubernetesSandbox, Right};
+use patchwright_sandbox::kubernetes::KubernetesSandbox;
+use patchwright_sandbox::kubernetes::rights::missing;
 use patchwright_task::world;
 
 /// The manifest with Role and policy.
@@ -38,12 +39,10 @@ async fn rights(sandbox: &KubernetesSandbox) -> Finding {
         Ok(rights) => rights,
         Err(err) => return of(err, what),
     };
-    let missing: Vec<&Right> = rights.iter().filter(|right| !right.is_given).collect();
-    if missing.is_empty() {
+    let Some(missing) = missing(&rights) else {
         return Finding::fine(what, "pods, exec, logs and network policies");
-    }
-    let names: Vec<String> = missing.iter().map(|right| format!("`{}`", right.name)).collect();
-    let message = format!("not allowed: {}", names.join(", "));
+    };
+    let message = format!("not allowed: {missing}");
     Finding::broken(what, message, format!("give the rights of the Role in `{MANIFEST}`"))
 }
 

@@ -140,11 +140,12 @@ async fn a_node_that_is_not_reached_for_a_moment_ends_no_sandbox() {
     running.stop().await.unwrap();
 }
 
-/// Only what a policy refuses may be because of what one repository names.
+/// Only an image that a policy refuses may be what one repository names.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_server_refuses_of_all_pods_is_nothing_of_the_runs() {
     let Some(pods) = pods().await else { return };
     let refuses = Some(EngineTrouble::Refuses);
+    let of_image = format!("admission webhook \"policy.test\" denied the request: image {IMAGE}");
     for (message, trouble, hint) in [
         ("status unknown for quota: compute, resources: pods", refuses, "in a moment"),
         ("maximum memory usage per Container is 128Mi, but limit is 256Mi", refuses, "LimitRange"),
@@ -155,8 +156,17 @@ async fn what_the_server_refuses_of_all_pods_is_nothing_of_the_runs() {
         ),
         ("pod rejected: RuntimeClass \"gvisor\" not found", refuses, "make the RuntimeClass"),
         ("error looking up service account agents/default: not found", refuses, ""),
-        ("admission webhook \"policy.test\" denied the request: no", None, "exempt the namespace"),
-        ("ValidatingAdmissionPolicy 'images' with binding 'b' denied request: no", None, ""),
+        (
+            "admission webhook \"policy.test\" denied the request: no",
+            refuses,
+            "which is its operator's",
+        ),
+        (
+            "ValidatingAdmissionPolicy 'labels' with binding 'b' denied request: no",
+            refuses,
+            "exempt",
+        ),
+        (of_image.as_str(), None, "a policy of the cluster refuses the image"),
     ] {
         let message = format!("pods \"x\" is forbidden: {message}");
         pods.server.meets(&Method::POST, "/pods", 403, &message, 1);
@@ -282,6 +292,34 @@ async fn what_only_an_event_tells_of_a_pod_is_said() {
     let expected = format!("the pod does not start (FailedCreatePodSandBox: {network})");
     assert!(said.contains(&expected) && said.contains("network plug-in"), "{said}");
     pods.assert_nothing_left();
+}
+
+/// A scheduler that is not there, or a kubelet that does not begin.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_of_which_nothing_is_told_is_nothing_of_the_runs() {
+    let Some(pods) = pods().await else { return };
+    pods.server.world().fate = Fate::Waits(json!({"phase": "Pending"}));
+    let began = std::time::Instant::now();
+    let Err(err) = pods.start().await else { panic!("it started") };
+    assert_eq!(err.trouble(), Some(EngineTrouble::Refuses), "{err}");
+    assert!(began.elapsed() < std::time::Duration::from_secs(60));
+    let said = said(err);
+    let expected = "no node has begun with the pod, and neither its status nor an event says why";
+    assert!(said.contains(expected) && said.contains("look at the scheduler"), "{said}");
+    pods.assert_nothing_left();
+}
+
+/// The API server's own limits answer with no object, and say how long in a header.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_of_the_server_is_waited_for_as_long_as_it_says() {
+    let Some(pods) = pods().await else { return };
+    pods.server.world().retry_after = Some(4);
+    let limit = "Too many requests, please try again later.";
+    pods.server.meets(&Method::GET, "/exec", 429, limit, 1);
+    let began = std::time::Instant::now();
+    let running = pods.start().await.unwrap();
+    assert!(began.elapsed() >= std::time::Duration::from_secs(4), "{:?}", began.elapsed());
+    running.stop().await.unwrap();
 }
 
 /// As programs of clouds do that say who we are.

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::{in_pods, server};
 use crate::exec::project;
 use crate::support::model::{Turn, call, say};
+use crate::support::pods::Fate;
 use crate::support::world::{TestWorld, fix, github};
 
 #[test]
@@ -41,6 +42,25 @@ fn a_prompt_becomes_a_patch_and_the_template_is_the_operators() {
     server.until("the end of all pods", |world| world.pods.is_empty());
     let world = server.world();
     assert!(world.made.iter().all(|pod| pod["spec"]["nodeSelector"] == json!({"pool": "agents"})));
+}
+
+#[test]
+fn a_cluster_that_is_away_while_a_pod_begins_is_waited_for_aloud() {
+    let Some(server) = server() else { return };
+    let world = in_pods(TestWorld::local(fix()), &server);
+    project(&world);
+    let status = json!({"phase": "Pending", "initContainerStatuses": [{"name": "guest",
+        "state": {"waiting": {"reason": "PodInitializing"}}}]});
+    server.world().fate = Fate::Waits(status);
+    let process = world.process(&["exec", "Make add add", "--repo", "project", "--out", "out"]);
+    server.until("a pod", |world| !world.pods.is_empty());
+    server.world().is_away = true;
+    process.wait_for("waiting for the Kubernetes API at 127.0.0.1:");
+    process.wait_for("the server is currently unable to handle the request");
+    server.world().is_away = false;
+    process.wait_for(" answers again");
+    let output = process.kill();
+    assert_eq!(output.stderr.matches("waiting for the Kubernetes").count(), 1, "{}", output.stderr);
 }
 
 #[test]

@@ -156,6 +156,23 @@ pub(crate) fn reason(code: u16) -> &'static str {
     }
 }
 
+/// What a review of access says, by these rights.
+pub(crate) fn review(rights: &BTreeSet<String>, namespace: &str, body: &Bytes) -> Response<Body> {
+    let review: Value = serde_json::from_slice(body).unwrap();
+    let asked = &review["spec"]["resourceAttributes"];
+    let text = |name: &str| asked[name].as_str().unwrap_or_default().to_owned();
+    let sub = text("subresource");
+    let dash = if sub.is_empty() { "" } else { "/" };
+    let right = format!("{} {}{dash}{sub}", text("verb"), text("resource"));
+    let is_allowed = text("namespace") == namespace && rights.contains(&right);
+    answer(201, &json!({"kind": "SelfSubjectAccessReview", "status": {"allowed": is_allowed}}))
+}
+
+/// The version of the server.
+pub(crate) fn version() -> Response<Body> {
+    answer(200, &json!({"major": "1", "minor": "33", "gitVersion": "v1.33.2"}))
+}
+
 /// A list of events about the object that a query chooses.
 pub(crate) fn events(events: &[Value], query: &BTreeMap<String, String>) -> Response<Body> {
     let about = query["fieldSelector"].strip_prefix("involvedObject.name=").unwrap();

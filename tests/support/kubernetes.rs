@@ -158,6 +158,11 @@ impl Kubernetes {
         cluster::write_token(self.folder.path(), &world.token);
     }
 
+    /// Takes a right away from the launcher, as `verb resource`.
+    pub(crate) fn forbid(&self, right: &str) {
+        assert!(self.world().rights.remove(right), "{right}");
+    }
+
     /// Whatever version a watch begins with is too old.
     pub(crate) fn expire_all_watches(&self) {
         self.world().compacted = u64::MAX;
@@ -458,6 +463,10 @@ fn route(
 ) -> Response<Body> {
     let segments: Vec<&str> = uri.path().trim_matches('/').split('/').collect();
     let (resource, name) = match segments[..] {
+        ["version"] => return cluster::version(),
+        ["apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"] => {
+            return cluster::review(&world.rights, NAMESPACE, body);
+        }
         ["apis", "batch", "v1", "namespaces", NAMESPACE, "jobs"] => ("jobs", None),
         ["apis", "batch", "v1", "namespaces", NAMESPACE, "jobs", name] => ("jobs", Some(name)),
         ["api", "v1", "namespaces", NAMESPACE, resource @ ("pods" | "events")] => (resource, None),

@@ -61,6 +61,8 @@ pub(crate) struct World {
     pub(crate) webhook: Option<Webhook>,
     /// What requests of this method and path meet instead of their answer, once each.
     meets: Vec<(Method, String, u16, String)>,
+    /// How long such a 429 says to wait, in seconds.
+    pub(crate) retry_after: Option<u64>,
     /// Who has it is known.
     token: String,
     rights: BTreeSet<String>,
@@ -101,6 +103,7 @@ impl PodServer {
             fate: Fate::Runs,
             webhook: None,
             meets: Vec::new(),
+            retry_after: None,
             rights: cluster::rights(MANIFEST),
             used: BTreeSet::new(),
             made: Vec::new(),

@@ -27,15 +27,20 @@ pub(super) async fn serve(State(shared): State<Shared>, request: Request) -> Res
         }
         let met = world.meets.iter().position(|one| one.0 == method && path.contains(&one.1));
         if let Some((_, _, code, message)) = met.map(|at| world.meets.remove(at)) {
-            return status(code, cluster::reason(code), &message);
+            let Some(seconds) = world.retry_after.filter(|_| code == 429) else {
+                return status(code, cluster::reason(code), &message);
+            };
+            // As the server's own limits answer: no object, and the wait in a header alone.
+            let limited = Response::builder().status(code).header("retry-after", seconds);
+            return limited.body(Body::from(message)).unwrap();
         }
     }
     let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
     match segments[..] {
-        ["version"] => answer(200, &json!({"major": "1", "minor": "33", "gitVersion": "v1.33.2"})),
+        ["version"] => cluster::version(),
         ["apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"] => {
             let body = read(request).await;
-            review(&shared.lock(), &serde_json::from_slice(&body).unwrap())
+            cluster::review(&shared.lock().rights, NAMESPACE, &body)
         }
         ["apis", "networking.k8s.io", "v1", "namespaces", NAMESPACE, "networkpolicies"] => {
             policies(&mut shared.lock())
@@ -87,16 +92,6 @@ async fn read(request: Request) -> Bytes {
 
 fn allowed(world: &mut World, right: &str) -> Option<Response<Body>> {
     cluster::forbidden(&world.rights, &mut world.used, ("worker", NAMESPACE), right)
-}
-
-fn review(world: &World, review: &Value) -> Response<Body> {
-    let asked = &review["spec"]["resourceAttributes"];
-    let text = |name: &str| asked[name].as_str().unwrap_or_default().to_owned();
-    let sub = text("subresource");
-    let dash = if sub.is_empty() { "" } else { "/" };
-    let right = format!("{} {}{dash}{sub}", text("verb"), text("resource"));
-    let is_allowed = text("namespace") == NAMESPACE && world.rights.contains(&right);
-    answer(201, &json!({"kind": "SelfSubjectAccessReview", "status": {"allowed": is_allowed}}))
 }
 
 async fn log(shared: &Shared, name: &str, query: &BTreeMap<String, String>) -> Response<Body> {

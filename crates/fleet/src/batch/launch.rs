@@ -15,6 +15,7 @@ mod changes;
 mod manifest;
 mod observe;
 mod orphans;
+pub mod rights;
 mod template;
 
 use std::collections::BTreeSet;
@@ -32,6 +33,8 @@ use crate::batch::fleet::Fleet;
 use patchwright_base::error::{Failure, Result};
 use patchwright_types::campaign::Lease;
 
+/// The manifest that gives the rights.
+const MANIFEST: &str = "docs/kubernetes/launcher.yaml";
 /// After a trouble that every pod would have, nothing is launched for so long.
 const PAUSE: Duration = Duration::from_mins(1);
 
@@ -82,6 +85,7 @@ impl Launcher {
         }
         let template = PodTemplate::read(template)?;
         let cluster = Cluster::find(template.namespace.as_deref()).await?;
+        rights::check(&cluster, fleet.ui).await?;
         let identity = fleet.store.identity().await?;
         let observer = Observer::start(&cluster, fleet, &identity).await?;
         for warning in &template.warnings {

@@ -170,6 +170,16 @@ impl Cluster {
         now() + self.ahead.load(Ordering::Relaxed)
     }
 
+    /// The version of the server.
+    ///
+    /// # Errors
+    /// When it does not answer, or says no.
+    pub async fn version(&self) -> Result<String, ApiError> {
+        let version = self.ask(Method::GET, "/version", None).await?;
+        let version = version["gitVersion"].as_str().unwrap_or_default();
+        Ok(text::cut(&text::line(version), 40))
+    }
+
     /// A whole list of what has a label, page by page, and the version from which changes can be watched. When what it
     /// began with is too long ago (410), it is begun again a few times.
     ///
@@ -323,7 +333,9 @@ impl Cluster {
         let words = text::line(&words);
         let known = status.canonical_reason().unwrap_or("no reason given");
         let message = if words.is_empty() { known.to_owned() } else { words };
-        let retry_after = retry_after.map(Duration::from_secs);
+        let in_body = said.as_ref().and_then(|said| said["details"]["retryAfterSeconds"].as_u64());
+        let in_body = in_body.filter(|seconds| *seconds > 0);
+        let retry_after = retry_after.or(in_body).map(Duration::from_secs);
         ApiError::Answer { status: status.as_u16(), reason, message, retry_after }
     }
 }

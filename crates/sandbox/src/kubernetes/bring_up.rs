@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::exec::{self, RunError, exec};
 use super::manifest::{self, BRINGER, GO, GUEST_FOLDER, HOME, Shape, WORKSPACE};
 use super::reference::Reference;
-use super::refusal::refused;
+use super::refusal::{refused, refused_pod};
 use super::takedown::{self, SandboxPod};
 use super::template::{CONTAINER, NETWORK, OPEN};
 use super::{KubernetesSandbox, hardening, network, setup};
@@ -170,7 +170,7 @@ impl KubernetesSandbox {
             }
             made => made,
         };
-        made.map_err(|err| refused("make a sandbox pod", &err))
+        made.map_err(|err| refused_pod(&err, asked))
     }
 
     async fn start(

@@ -5,13 +5,12 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use http::{Request, StatusCode};
+use http::StatusCode;
 use kube::Client;
-use kube::client::Connection;
 use tokio::time::timeout as within;
 
 use super::api::{ApiError, Cluster, encoded};
-use patchwright_base::text;
+use super::upgrade::{self, Connection};
 
 /// How long the server may take to start the program.
 const START: Duration = Duration::from_mins(1);
@@ -41,7 +40,7 @@ pub(super) async fn connect(
     let mut is_new = false;
     loop {
         let (client, number) = cluster.login.client();
-        let (err, has_begun) = match connect_once(&client, &path).await {
+        let (err, has_begun) = match connect_once(cluster, &client, &path).await {
             Ok(connection) => return Ok(connection),
             Err(refused) => refused,
         };
@@ -65,32 +64,32 @@ pub(super) fn is_not_running(err: &ApiError) -> bool {
 }
 
 /// Asks once. With the error: whether the program may have begun all the same.
-async fn connect_once(client: &Client, path: &str) -> Result<Connection, (ApiError, bool)> {
-    let request = Request::get(path).body(Vec::new());
-    let request = request.map_err(|err| (ApiError::Unreadable(err.to_string()), false))?;
-    match within(START, client.connect(request)).await {
-        Ok(Ok(connection)) => Ok(connection),
-        Ok(Err(err)) => Err(refused(err)),
+async fn connect_once(
+    cluster: &Cluster,
+    client: &Client,
+    path: &str,
+) -> Result<Connection, (ApiError, bool)> {
+    let (request, key) =
+        upgrade::request(path).map_err(|err| (ApiError::Unreadable(err.to_string()), false))?;
+    let asked = async {
+        let answer = client.send(request).await.map_err(|err| unanswered(&err))?;
+        let status = answer.status();
+        if status.is_client_error() || status.is_server_error() {
+            return Err((cluster.refused(answer).await, false));
+        }
+        upgrade::upgraded(answer, &key).await.map_err(|err| (err, true))
+    };
+    match within(START, asked).await {
+        Ok(answered) => answered,
         Err(_) => Err((ApiError::Unreachable("exec takes too long".to_owned()), true)),
     }
 }
 
-/// What the server says instead of starting a program.
-fn refused(err: kube::Error) -> (ApiError, bool) {
-    match err {
-        kube::Error::Api(status) => {
-            let message = text::line(&status.message);
-            let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-            let retry_after = (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)));
-            let reason = text::line(&status.reason);
-            (ApiError::Answer { status: status.code, reason, message, retry_after }, false)
-        }
-        other => {
-            let err = ApiError::of_client(&other);
-            let has_begun = !is_refused(&other) && !matches!(err, ApiError::Unidentified(_));
-            (err, has_begun)
-        }
-    }
+/// Why there is no answer, and whether the program may have begun all the same.
+fn unanswered(err: &kube::Error) -> (ApiError, bool) {
+    let said = ApiError::of_client(err);
+    let has_begun = !is_refused(err) && !matches!(said, ApiError::Unidentified(_));
+    (said, has_begun)
 }
 
 /// Nobody listens there, so nothing was sent.

@@ -34,14 +34,27 @@ pub async fn last_warning(
 ) -> Result<Option<(String, String)>, ApiError> {
     let mut all = Vec::new();
     for object in objects {
-        let selector = encoded(&format!("involvedObject.name={object}"));
-        let path = format!(
-            "/api/v1/namespaces/{}/events?fieldSelector={selector}&limit={MOST}",
-            cluster.namespace()
-        );
-        all.extend(items(cluster.ask(Method::GET, &path, None).await?));
+        all.extend(about(cluster, object).await?);
     }
     Ok(last(&all))
+}
+
+/// An image of the pod is being pulled: that is the last thing told of it.
+///
+/// # Errors
+/// The server's.
+pub(super) async fn is_pulling(cluster: &Cluster, pod: &str) -> Result<bool, ApiError> {
+    let all = about(cluster, pod).await?;
+    Ok(newest(&all).is_some_and(|event| event["reason"] == "Pulling"))
+}
+
+async fn about(cluster: &Cluster, object: &str) -> Result<Vec<Value>, ApiError> {
+    let selector = encoded(&format!("involvedObject.name={object}"));
+    let path = format!(
+        "/api/v1/namespaces/{}/events?fieldSelector={selector}&limit={MOST}",
+        cluster.namespace()
+    );
+    Ok(items(cluster.ask(Method::GET, &path, None).await?))
 }
 
 /// What keeps a pod from beginning of which its status says nothing, in words.
@@ -56,8 +69,12 @@ pub async fn trouble(cluster: &Cluster, pod: &str) -> Result<Option<PodTrouble>,
 }
 
 /// A list of events is in no order.
+fn newest(events: &[Value]) -> Option<&Value> {
+    events.iter().max_by_key(|event| (time(event), is_warning(event)))
+}
+
 fn last(events: &[Value]) -> Option<(String, String)> {
-    let last = events.iter().max_by_key(|event| (time(event), is_warning(event)))?;
+    let last = newest(events)?;
     let word = |field: &str| last[field].as_str().unwrap_or_default();
     is_warning(last).then(|| (word("reason").to_owned(), said(word("reason"), word("message"))))
 }

@@ -1,9 +1,9 @@
 //! A program in a container of a pod, with its standard streams: a WebSocket to the API server, which passes it on to
 //! the node. Each message begins with the number of its channel.
 //!
-//! `kube` has the handshake. The messages are ours, because its own loop reads and writes in turns: a program that does
-//! not read until somebody has taken what it wrote would stand still for ever. Here both ways are of their own, and
-//! each stops when the other side does.
+//! The messages are ours, because the loop of `kube` reads and writes in turns: a program that does not read until
+//! somebody has taken what it wrote would stand still for ever. Here both ways are of their own, and each stops when the
+//! other side does.
 //!
 //! Source: `k8s.io/apimachinery/pkg/util/remotecommand/constants.go` for the channels and the protocols `v4` and
 //! `v5.channel.k8s.io`, the second of which can close a channel.
@@ -16,12 +16,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, Stream, StreamExt};
-use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::timeout as within;
-use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_util::io::StreamReader;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +28,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::api::{ApiError, Cluster};
 use super::connect::{connect, is_not_running};
 use super::refusal;
+use super::upgrade::{Connection, Socket};
 use crate::EngineTrouble;
 use patchwright_base::error::chain;
 use patchwright_base::text;
@@ -52,7 +51,6 @@ const PING: Duration = Duration::from_secs(25);
 /// A server that has answered such a sign before, and for so long says nothing at all, is gone.
 const SILENCE: Duration = Duration::from_mins(4);
 
-type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
 type Output = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 /// What the program writes to standard output. It ends when the program does; a connection that breaks is an error.
 pub(super) type Reader = StreamReader<Output, Bytes>;
@@ -141,8 +139,8 @@ pub(super) async fn exec(
     lost: CancellationToken,
 ) -> Result<(Session, Reader, DuplexStream), ApiError> {
     let connection = connect(cluster, pod, container, argv).await?;
-    let can_close = connection.supports_stream_close();
-    let (sink, stream) = connection.into_stream().split();
+    let Connection { socket, can_close } = connection;
+    let (sink, stream) = socket.split();
     let shared = Arc::new(Mutex::new(Shared::default()));
     let (stdin, input) = tokio::io::duplex(WAITING);
     let sending = Sending { sink, input, can_close, shared: Arc::clone(&shared) };

@@ -4,7 +4,7 @@
 //! a part; what the server made of it is checked by [`hardening`] (field by field: [`comparison`]), and that it reaches
 //! nothing by [`network`]. [`services`] are containers of the same pod, and [`readiness`] waits for them.
 //! [`bring_up`] brings the guest in, once the pod has come so far ([`waiting`], [`events`]); [`exec`] speaks to it over
-//! what [`connect`] has opened, [`takedown`] shows that a pod is in use and removes it, [`sweep`] removes what nobody
+//! what [`connect`] has opened ([`upgrade`]), [`takedown`] shows that a pod is in use and removes it, [`sweep`] removes what nobody
 //! uses, and [`setup`] keeps what setup commands leave.
 //!
 //! A pod has no network of its own: allowed hosts are reached by the relay through the guest's stream
@@ -28,11 +28,13 @@ mod probe;
 mod readiness;
 mod reference;
 mod refusal;
+pub mod rights;
 mod services;
 mod setup;
 mod sweep;
 mod takedown;
 mod template;
+mod upgrade;
 mod waiting;
 
 use std::path::{Path, PathBuf};
@@ -44,7 +46,6 @@ use async_trait::async_trait;
 use self::api::Cluster;
 use self::bring_up::{Order, Up, lost};
 pub use self::manifest::OwnPod;
-pub use self::probe::Right;
 use self::reference::Reference;
 use self::template::Template;
 use crate::docker::HeartbeatTiming as DockerHeartbeatTiming;

@@ -32,6 +32,8 @@ pub enum TroubleKind {
     Configuration,
     /// Its node does not get a volume of it, or its network, ready.
     Node,
+    /// Nothing is told of it, and no node has begun with it.
+    Silent,
 }
 
 /// How one container of a pod stands.
@@ -197,6 +199,12 @@ impl Pod {
         let asked = self.metadata.deletion_timestamp.as_deref()?;
         let asked = chrono::DateTime::parse_from_rfc3339(asked).ok()?.timestamp();
         Some(asked.saturating_add(self.metadata.deletion_grace_period_seconds.unwrap_or_default()))
+    }
+
+    /// A node has begun with it: the kubelet tells of its containers before it pulls their images.
+    pub fn is_begun(&self) -> bool {
+        let status = &self.status;
+        !status.init_container_statuses.is_empty() || !status.container_statuses.is_empty()
     }
 
     /// It has ended, or is to end.

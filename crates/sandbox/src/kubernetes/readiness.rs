@@ -109,7 +109,10 @@ impl KubernetesSandbox {
 
     fn patience(&self, trouble: &PodTrouble) -> Duration {
         match trouble.kind {
-            TroubleKind::Unschedulable | TroubleKind::Image | TroubleKind::Node => self.waits.image,
+            TroubleKind::Unschedulable
+            | TroubleKind::Image
+            | TroubleKind::Node
+            | TroubleKind::Silent => self.waits.image,
             TroubleKind::Configuration => self.waits.configuration,
         }
     }

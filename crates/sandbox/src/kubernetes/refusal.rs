@@ -1,12 +1,14 @@
 //! What the API server's no means to people who run this.
 
+use serde_json::Value;
+
 use super::api::ApiError;
 use crate::{EngineTrouble, SandboxError};
 
 /// The manifest that gives the rights.
 pub(super) const MANIFEST: &str = "docs/kubernetes/sandboxes.yaml";
 
-/// Words of those who judge the content of a pod.
+/// Words of those who judge the content of a pod. Which of them there are, and what they want, is the operator's.
 const OF_POLICIES: &[&str] =
     &["admission webhook", "ValidatingAdmissionPolicy", "image policy webhook"];
 
@@ -17,6 +19,25 @@ pub(super) fn refused(doing: &str, err: &ApiError) -> SandboxError {
         hint: hint(err),
         trouble: trouble(err),
     }
+}
+
+/// [`refused`] of a pod that was to be made. What a policy says of an image may be because of what one repository names.
+pub(super) fn refused_pod(err: &ApiError, pod: &Value) -> SandboxError {
+    let ApiError::Answer { message, .. } = err else { return refused("make a sandbox pod", err) };
+    let lists = ["initContainers", "containers"].into_iter();
+    let mut all = lists.flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
+    let is_image = all.any(|one| one["image"].as_str().is_some_and(|it| message.contains(it)));
+    match refused("make a sandbox pod", err) {
+        SandboxError::Kubernetes { message, .. } if is_image && is_by_policy(err) => {
+            let hint = "a policy of the cluster refuses the image: name another one, or have its operator allow it";
+            SandboxError::Kubernetes { message, hint: Some(hint.to_owned()), trouble: None }
+        }
+        failed => failed,
+    }
+}
+
+fn is_by_policy(err: &ApiError) -> bool {
+    matches!(err, ApiError::Answer { message, .. } if OF_POLICIES.iter().any(|words| message.contains(words)))
 }
 
 /// What of it is nothing of the run's.
@@ -30,11 +51,11 @@ pub(super) fn trouble(err: &ApiError) -> Option<EngineTrouble> {
                 401 => true,
                 // It was tried again: too much is made there at once.
                 409 => err.is_conflict(),
-                // What a policy of the operator's refuses may be the image of one repository. Rights, quotas, limits, the level,
-                // the namespace's end and what the template names are those of all pods.
-                403 => !OF_POLICIES.iter().any(|words| message.contains(words)),
+                // Rights, quotas, limits, the level, the namespace's end and what the template names are those of all pods.
+                403 => true,
                 404 => message.contains("namespaces"),
-                _ => false,
+                // A webhook chooses the status of its refusal itself.
+                _ => is_by_policy(err),
             };
             refuses.then_some(EngineTrouble::Refuses)
         }
@@ -86,8 +107,9 @@ pub(super) fn hint(err: &ApiError) -> Option<String> {
             "too many change the ResourceQuota of the namespace at once: run less at once, or try again".to_owned()
         }
         404 if has("namespaces") => "make the namespace, or name another one in the template".to_owned(),
-        _ if has("admission webhook") => {
-            "an admission webhook of the cluster refuses it: exempt the namespace, or give the template what it asks for"
+        _ if is_by_policy(err) => {
+            "an admission webhook or policy of the cluster refuses it, which is its operator's: exempt the namespace, or \
+             give the template what it asks for"
                 .to_owned()
         }
         500.. if has("error dialing backend") => {

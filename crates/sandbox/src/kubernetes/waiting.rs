@@ -13,6 +13,7 @@ use super::takedown::{self, SandboxPod};
 use super::template::CONTAINER;
 use super::{KubernetesSandbox, events};
 use crate::{EngineTrouble, SandboxError};
+use patchwright_base::waits;
 
 /// Between two looks at a pod that begins.
 const LOOK: Duration = Duration::from_millis(300);
@@ -24,10 +25,11 @@ const SHELL: &str =
 
 /// What is known of a pod that does not begin.
 struct Wait {
-    /// When something was first seen to keep it from beginning.
-    troubled: Option<Instant>,
+    /// What keeps it from beginning, and when that was first seen.
+    troubled: Option<(TroubleKind, Instant)>,
     /// When its events were looked at, and what they told.
     looked: Instant,
+    has_looked: bool,
     told: Option<PodTrouble>,
 }
 
@@ -39,15 +41,21 @@ impl KubernetesSandbox {
         is_so: impl Fn(&Pod) -> bool,
     ) -> Result<Pod, SandboxError> {
         let deadline = Moment::now() + self.waits.start;
-        let mut wait = Wait { troubled: None, looked: Instant::now(), told: None };
+        let mut wait =
+            Wait { troubled: None, looked: Instant::now(), has_looked: false, told: None };
+        let api = format!("the Kubernetes API at {}", self.cluster.server());
         loop {
             let (why, trouble) = match takedown::read(&self.cluster, &pod.name).await {
                 Ok(Some(found)) if is_so(&found) => return Ok(found),
                 // What keeps a service from beginning is that service's.
                 Ok(Some(found)) => {
+                    waits::over(&api);
+                    let is_begun = found.is_begun();
                     let mut state = found.only(&[BRINGER, CONTAINER]).state(CONTAINER);
                     if state == PodState::Waiting(None) {
-                        state = PodState::Waiting(self.told(&pod.name, &mut wait).await);
+                        let told = self.told(&pod.name, &mut wait).await;
+                        let is_silent = wait.has_looked && !is_begun;
+                        state = PodState::Waiting(told.or_else(|| is_silent.then(silent)));
                     }
                     (self.patient(state, &mut wait.troubled)?, None)
                 }
@@ -61,14 +69,20 @@ impl KubernetesSandbox {
                     return Err(refused("look at a sandbox pod", &err));
                 }
                 // It may be away for a while.
-                Err(err) => (err.to_string(), refusal::trouble(&err)),
+                Err(err) => {
+                    waits::begun(&api, || {
+                        let most = waits::in_words(deadline - Moment::now());
+                        format!(
+                            "waiting for {api}, where a sandbox pod begins, for up to {most}: {err}"
+                        )
+                    });
+                    (err.to_string(), refusal::trouble(&err))
+                }
             };
             if Moment::now() >= deadline {
                 let after = self.waits.start.as_secs();
-                return Err(ended(
-                    &format!("the pod had not begun after {after} s: {why}"),
-                    trouble,
-                ));
+                let why = format!("the pod had not begun after {after} s: {why}");
+                return Err(ended(&why, trouble.or(self.of_nobody(&pod.name).await)));
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -81,24 +95,36 @@ impl KubernetesSandbox {
                 tracing::debug!(pod, %err, "nobody knows what is told of a pod");
                 None
             });
-            wait.looked = Instant::now();
+            (wait.looked, wait.has_looked) = (Instant::now(), true);
         }
         wait.told.clone()
+    }
+
+    /// A pod that does not begin is the cluster's, unless it is an image that takes so long: that may be the repository's.
+    async fn of_nobody(&self, pod: &str) -> Option<EngineTrouble> {
+        let is_pulling = events::is_pulling(&self.cluster, pod).await.unwrap_or(true);
+        (!is_pulling).then_some(EngineTrouble::Refuses)
     }
 
     /// What keeps the pod from beginning, as long as one may wait for it.
     fn patient(
         &self,
         state: PodState,
-        since: &mut Option<Instant>,
+        since: &mut Option<(TroubleKind, Instant)>,
     ) -> Result<String, SandboxError> {
         match state {
             PodState::Waiting(Some(trouble)) => {
                 let most = match trouble.kind {
-                    TroubleKind::Unschedulable | TroubleKind::Node => self.waits.node,
+                    TroubleKind::Unschedulable | TroubleKind::Node | TroubleKind::Silent => {
+                        self.waits.node
+                    }
                     TroubleKind::Image | TroubleKind::Configuration => self.waits.image,
                 };
-                if since.get_or_insert_with(Instant::now).elapsed() < most {
+                // A node that came late has its own time for the image.
+                let known = since.filter(|(kind, _)| *kind == trouble.kind);
+                let (_, began) = known.unwrap_or_else(|| (trouble.kind, Instant::now()));
+                *since = Some((trouble.kind, began));
+                if began.elapsed() < most {
                     return Ok(trouble.why);
                 }
                 Err(given_up(trouble))
@@ -120,6 +146,11 @@ impl KubernetesSandbox {
     }
 }
 
+fn silent() -> PodTrouble {
+    let why = "no node has begun with the pod, and neither its status nor an event says why";
+    PodTrouble { kind: TroubleKind::Silent, why: why.to_owned() }
+}
+
 /// It was waited for long enough.
 fn given_up(trouble: PodTrouble) -> SandboxError {
     let (hint, of_all) = match trouble.kind {
@@ -136,6 +167,10 @@ fn given_up(trouble: PodTrouble) -> SandboxError {
             false,
         ),
         TroubleKind::Configuration => (SHELL, false),
+        TroubleKind::Silent => (
+            "look at the scheduler that the template names, and at the kubelet of the pod's node",
+            true,
+        ),
     };
     SandboxError::Kubernetes {
         message: trouble.why,

@@ -9,6 +9,7 @@ use patchwright_sandbox::kubernetes::api::{self, encoded};
 pub(super) use patchwright_sandbox::kubernetes::api::{ApiError, parse};
 use patchwright_sandbox::kubernetes::events;
 use patchwright_sandbox::kubernetes::pod::PodTrouble;
+use patchwright_sandbox::kubernetes::rights::{self, NeededRights, Right};
 
 /// The namespace in which pods are launched.
 #[derive(Clone)]
@@ -23,12 +24,22 @@ impl std::fmt::Display for Cluster {
 impl Cluster {
     /// See [`api::Cluster::find`].
     pub(super) async fn find(namespace: Option<&str>) -> Result<Cluster> {
-        api::Cluster::find(None, namespace, "docs/kubernetes/launcher.yaml").await.map(Cluster)
+        api::Cluster::find(None, namespace, super::MANIFEST).await.map(Cluster)
     }
 
     /// See [`api::Cluster::now`].
     pub(super) fn now(&self) -> i64 {
         self.0.now()
+    }
+
+    /// See [`api::Cluster::version`].
+    pub(super) async fn version(&self) -> Result<String, ApiError> {
+        self.0.version().await
+    }
+
+    /// See [`rights::ask`].
+    pub(super) async fn rights(&self, needed: &[NeededRights]) -> Result<Vec<Right>, ApiError> {
+        rights::ask(&self.0, needed).await
     }
 
     /// Makes a Job; the answer is the Job as the server has it. `None` when one of its name is there already.

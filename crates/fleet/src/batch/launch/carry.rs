@@ -419,7 +419,7 @@ fn longest_of(trouble: &PodTrouble) -> Duration {
         TroubleKind::Unschedulable => UNSCHEDULABLE,
         TroubleKind::Image => IMAGE,
         TroubleKind::Configuration => CONFIGURATION,
-        TroubleKind::Node => SILENT,
+        TroubleKind::Node | TroubleKind::Silent => SILENT,
     }
 }
 
