@@ -84,6 +84,20 @@ async fn a_call_that_fails_over_http_says_where_and_how() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_is_too_large_is_told_and_the_session_goes_on() {
+    let guest = Guest::start().await;
+    let server = HttpServer::own(&guest.folder.path().join("calls"));
+    let opened = open(&guest.client, &named([("it", server.at("/ok"))])).await.unwrap();
+    let text = told(call(&guest.client, &opened, "mcp__it__large", json!({})).await);
+    let says =
+        "the MCP server `it` answered with a message of more than 8 MB, of which nothing is read";
+    assert!(text.contains(says), "{text}");
+    let output = call(&guest.client, &opened, "mcp__it__go", json!({})).await.unwrap();
+    assert!(words(&output).starts_with("session-1, "), "{}", words(&output));
+    opened.servers.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_server_is_an_error() {
     let guest = Guest::start().await;
     let server = HttpServer::own(&guest.folder.path().join("calls"));

@@ -25,6 +25,14 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
+    def events(self, message):
+        data = f"event: message\ndata: {json.dumps(message)}\n\n".encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
     def do_GET(self):
         self.reply(405)
 
@@ -69,13 +77,17 @@ class Handler(BaseHTTPRequestHandler):
         elif method == "tools/list":
             tools = [
                 {"name": name, "description": "goes", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
-                for name in ["go", "lose", "hang", "fail"]
+                for name in ["go", "lose", "hang", "fail", "large"]
             ]
             self.reply(200, {**ok, "result": {"tools": tools}})
         elif method == "tools/call":
             count["calls"] += 1
             if request["params"]["name"] == "fail":
                 self.reply(503)
+                return
+            if request["params"]["name"] == "large":
+                result = {"content": [{"type": "text", "text": "x" * (9 << 20)}]}
+                self.events({**ok, "result": result})
                 return
             if request["params"]["name"] == "lose":
                 sessions.clear()

@@ -184,7 +184,7 @@ def call(request):
                 send({"method": "notifications/tools/list_changed"})
         answer(request, text(f"{name} at step {steps} after {lists} lists"))
     elif MODE == "big":
-        answer(request, text("x" * (9 << 20)))
+        answer(request, text("small" if name == "look" else "x" * (9 << 20)))
     elif MODE == "strange":
         sys.stdout.write("not json\n")
         send({"id": 424242, "result": text("nobody asked")})

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use http::{HeaderName, HeaderValue};
 use rmcp::RoleClient;
 use rmcp::model::{ProtocolVersion, ServerCapabilities};
@@ -24,14 +25,13 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::handler::{Handler, Watch};
 use super::oauth::client::ServerClient;
+use super::oversized::{self, MAX_MESSAGE};
 use super::{fault, text};
 use patchwright_base::error::chain;
 use patchwright_guest::protocol::Exec;
 use patchwright_guest::tool::CommandOutput;
 use patchwright_sandbox::client::{Client, GuestError};
 
-/// Longest message of a server, in bytes: the largest picture that a model is shown, and room around it.
-const MAX_MESSAGE: usize = 8 << 20;
 /// How long a server may take to end by itself when its input is closed.
 const GOODBYE: Duration = Duration::from_secs(3);
 /// Longest piece of a server's standard error in a message, in bytes.
@@ -116,10 +116,13 @@ impl Connection {
                 let pipe = client.pipe(exec.clone()).await;
                 let pipe =
                     pipe.map_err(|err| ConnectError::new(format!("it cannot be started: {err}")))?;
-                let transport = AsyncRwTransport::new_client(pipe.stdout, pipe.stdin)
+                let stdout = oversized::bounded(pipe.stdout);
+                let transport = AsyncRwTransport::new_client(stdout, pipe.stdin)
                     .with_max_line_length(MAX_MESSAGE);
                 let serving =
                     serve_client_with_lifecycle_and_ct(handler, transport, lifecycle, token);
+                // On the heap: the compiler loses track of what can be sent to other threads otherwise.
+                let serving = serving.boxed();
                 (timeout(limit, serving).await, Some(pipe.ended))
             }
             Transport::Http { client, url, headers } => {

@@ -18,6 +18,7 @@ pub mod names;
 mod oauth;
 pub mod offers;
 pub mod open;
+mod oversized;
 pub mod prompts;
 pub mod resources;
 pub mod result;

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::connection::{ConnectError, Connection, Transport};
 use super::handler::Watch;
-use super::{fault, text};
+use super::{fault, oversized, text};
 use patchwright_guest::tool::ToolError;
 
 /// How often a server that has ended is started again in a run.
@@ -319,6 +319,13 @@ impl Server {
     }
 
     fn refused(&self, error: &rmcp::ErrorData) -> String {
+        if oversized::is_it(error) {
+            let (words, most) = (self.words(), oversized::MAX_MESSAGE >> 20);
+            return format!(
+                "{words} answered with a message of more than {most} MB, of which nothing is read. What was asked for \
+                 was done. Ask for less at once: for a part, a page, or a file that it writes."
+            );
+        }
         let why = text::bounded(&error.message, MAX_WHY);
         let data = error.data.as_ref().map(|data| text::bounded(&data.to_string(), MAX_WHY));
         let data = data.map(|data| format!("\n{data}")).unwrap_or_default();

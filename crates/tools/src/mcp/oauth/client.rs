@@ -4,23 +4,27 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use http::{HeaderName, HeaderValue};
 use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
+use serde_json::Value;
 use sse_stream::Sse;
 
 use super::TokenSource;
 use crate::mcp::fault;
+use crate::mcp::oversized::{self, MAX_MESSAGE};
+use patchwright_base::error::chain;
 
 type Fault = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
-/// Longest event where the library does not say it.
-const MAX_EVENT: usize = 8 << 20;
+/// The library's words for an event that is too large; its type is its own.
+const TOO_LARGE: &str = "SSE event exceeded the maximum size";
 
 /// A client for one server.
 #[derive(Clone)]
@@ -93,6 +97,17 @@ fn no_token(err: super::NoToken) -> Fault {
     Fault::Io(std::io::Error::other(err))
 }
 
+/// Events in which one that is too large is an error answer to the request.
+fn answered(events: Events, id: Value) -> Events {
+    let map = move |event: Result<Sse, SseError>| match event {
+        Err(err) if chain(&err).contains(TOO_LARGE) => {
+            Ok(Sse { data: Some(oversized::answer(&id)), ..Sse::default() })
+        }
+        event => event,
+    };
+    events.map(map).boxed()
+}
+
 impl StreamableHttpClient for ServerClient {
     type Error = reqwest::Error;
 
@@ -104,8 +119,15 @@ impl StreamableHttpClient for ServerClient {
         token: Option<String>,
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Fault> {
-        self.post_message_with_max_sse_event_size(uri, message, session, token, headers, MAX_EVENT)
-            .await
+        self.post_message_with_max_sse_event_size(
+            uri,
+            message,
+            session,
+            token,
+            headers,
+            MAX_MESSAGE,
+        )
+        .await
     }
 
     async fn post_message_with_max_sse_event_size(
@@ -134,7 +156,17 @@ impl StreamableHttpClient for ServerClient {
             Some(next) => refused(send(Some(next)).await),
             None => answer,
         };
-        self.explained(answer).await
+        let answer = self.explained(answer).await?;
+        Ok(match (answer, message) {
+            (
+                StreamableHttpPostResponse::Sse(events, session),
+                ClientJsonRpcMessage::Request(it),
+            ) => {
+                let id = serde_json::to_value(&it.id).unwrap_or_default();
+                StreamableHttpPostResponse::Sse(answered(events, id), session)
+            }
+            (answer, _) => answer,
+        })
     }
 
     async fn delete_session(
@@ -156,8 +188,15 @@ impl StreamableHttpClient for ServerClient {
         token: Option<String>,
         headers: Headers,
     ) -> Result<Events, Fault> {
-        self.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, MAX_EVENT)
-            .await
+        self.get_stream_with_max_sse_event_size(
+            uri,
+            session,
+            last_event,
+            token,
+            headers,
+            MAX_MESSAGE,
+        )
+        .await
     }
 
     async fn get_stream_with_max_sse_event_size(
