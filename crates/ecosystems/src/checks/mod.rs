@@ -287,6 +287,8 @@ fn unknown(files: &Files<'_>, ci: &CiPlan, plan: &mut CheckPlan) {
 }
 
 #[cfg(test)]
+mod parts_tests;
+#[cfg(test)]
 mod steps_tests;
 #[cfg(test)]
 mod tests;
