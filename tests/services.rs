@@ -220,6 +220,71 @@ verify: ['true']
     assert_eq!(patched(&world), ["own.txt"]);
 }
 
+/// CI starts a server in one step and tests in the next, once for each part of the tests.
+const STARTED: &str = "on: push
+jobs:
+  test:
+    strategy: {matrix: {part: [total, other]}}
+    steps:
+      - run: python3 server.py &
+      - run: python3 -m unittest -v test_${{ matrix.part }}
+";
+/// Answers a question by files in the tree, so that no two sandboxes meet.
+const SERVER: &str = "import os, time
+from app import total
+
+while True:
+    if os.path.exists('question'):
+        with open('draft', 'w') as draft:
+            draft.write(str(total(None)))
+        os.rename('draft', 'answer')
+        os.remove('question')
+    time.sleep(0.05)
+";
+const CLIENT: &str = "import os, time, unittest
+
+class Test(unittest.TestCase):
+    def test_total(self):
+        open('question', 'w').close()
+        for _ in range(200):
+            if os.path.exists('answer'):
+                break
+            time.sleep(0.05)
+        with open('answer') as answer:
+            self.assertEqual(answer.read(), '42')
+";
+
+#[test]
+fn what_ci_starts_before_its_tests_runs_in_the_check_of_all_their_parts() {
+    let turns = || [sh(FIX), say("Done.")];
+    let local = TestWorld::local(turns());
+    for world in [Some(local), world(turns())].into_iter().flatten() {
+        let files = [
+            (".github/workflows/ci.yml", STARTED),
+            ("app.py", "def total(_):\n    return 43 - 1 - 1\n"),
+            ("server.py", SERVER),
+            ("test_total.py", CLIENT),
+            (
+                "test_other.py",
+                "import unittest\n\nclass Other(unittest.TestCase):\n    def test_other(self):\n        pass\n",
+            ),
+        ];
+        project(&world, &files);
+        let output = exec(&world, &[]).expect(0);
+        let result = result(&world);
+        let row = &result["evidence"]["rows"][0];
+        let codes = (&row["base"]["exit_code"], &row["head"]["exit_code"]);
+        assert_eq!(codes, (&json!(1), &json!(0)), "{}\n{row:#}", output.text());
+        // The second part runs, whatever became of the first.
+        for side in ["base", "head"] {
+            let text = row[side].to_string();
+            assert!(text.contains("test_other") && text.contains("test_total"), "{text}");
+        }
+        assert_eq!(result["evidence"]["rows"].as_array().map(Vec::len), Some(1), "{result:#}");
+        assert_eq!(result["checks"], "passed", "{result:#}");
+    }
+}
+
 #[test]
 fn in_the_local_sandbox_tests_that_need_services_are_left_alone() {
     let world = TestWorld::local([sh(FIX), say("Done.")]);
