@@ -9,13 +9,8 @@ use super::Db;
 use crate::support::crowd::{Crowd, Seen};
 use crate::support::postgres::{Postgres, postgres_as_it_comes};
 
-const CROWD: Crowd = Crowd {
-    workers: 100,
-    killed: 0,
-    jobs: 700,
-    short: Duration::from_millis(200),
-    lease: 16_000,
-};
+const CROWD: Crowd =
+    Crowd { workers: 100, killed: 0, jobs: 700, short: Duration::from_millis(200), lease: 16_000 };
 
 /// All jobs are done, each once; whoever was killed between the end of a job and its note of it noted nothing.
 async fn all_is_done(crowd: Crowd, seen: &Seen, db: &Db, server: &Postgres) {

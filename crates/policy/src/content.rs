@@ -5,6 +5,7 @@
 //! aligning them, so it is linear and a moved line is not an added one.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
 
 use super::Violation;
 use super::paths::folded;
@@ -228,8 +229,7 @@ pub fn is_test(path: &str) -> bool {
     let in_folder = path.split('/').rev().skip(1).any(|s| {
         matches!(s, "test" | "tests" | "spec" | "specs" | "__tests__" | "testing" | "e2e")
             // Projects of .NET: `Calc.Tests`.
-            || s.ends_with(".test")
-            || s.ends_with(".tests")
+            || ends_in(s, &[".test", ".tests"])
     });
     let marked = name.contains(".test.") || name.contains(".spec.");
     in_folder
@@ -240,6 +240,11 @@ pub fn is_test(path: &str) -> bool {
         || matches!(stem, "test" | "tests")
         || ((stem.ends_with("test") || stem.ends_with("tests"))
             && JVM.iter().chain(&[".php", ".swift", ".fs", ".vb"]).any(|it| name.ends_with(it)))
+}
+
+/// Whether a folded name has one of these endings.
+pub(super) fn ends_in(name: &str, endings: &[&str]) -> bool {
+    endings.iter().any(|ending| name.ends_with(ending))
 }
 
 /// How a test begins, by file ending.
@@ -269,10 +274,10 @@ fn fewer_tests(path: &str, added: &AddedLines) -> Option<String> {
     let mut message = format!("{} test(s) removed or renamed, {came} added", gone.max(names.len()));
     let shown: Vec<String> = names.iter().take(3).map(|name| code(name)).collect();
     if !shown.is_empty() {
-        message.push_str(&format!(": {}", shown.join(", ")));
+        let _ = write!(message, ": {}", shown.join(", "));
     }
     if names.len() > shown.len() {
-        message.push_str(&format!(" and {} more", names.len() - shown.len()));
+        let _ = write!(message, " and {} more", names.len() - shown.len());
     }
     Some(message)
 }

@@ -2,7 +2,7 @@
 //! runner that names failures only says nothing of a test that is gone; the change itself does.
 
 use super::Blobs;
-use super::content::{AddedLines, is_binary};
+use super::content::{AddedLines, ends_in, is_binary};
 use super::paths::folded;
 use patchwright_git::tree::FileChange;
 
@@ -66,14 +66,14 @@ fn is_it(path: &str, name: &str, test: &str) -> bool {
     if !test.split(|c: char| !is_identifier(c)).any(|word| word == name) {
         return false;
     }
-    if path.ends_with(".go") {
+    if ends_in(path, &[".go"]) {
         // `example.com/calc/sums.TestAdd/zero`, of the folder `sums`.
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let package = test.split_once(&format!(".{name}")).map_or(test, |(package, _)| package);
         return folder.is_empty() || package.ends_with(folder);
     }
     // `tests/test_sums.py::test_add`, from the root or from a folder above the file.
-    test.split_once("::").is_none_or(|(file, _)| !file.ends_with(".py") || path.ends_with(file))
+    test.split_once("::").is_none_or(|(file, _)| !ends_in(file, &[".py"]) || path.ends_with(file))
 }
 
 /// Files in which a line with a name begins a test.
@@ -94,10 +94,10 @@ pub(super) fn name_of(path: &str, line: &str) -> Option<String> {
             None => rest,
         };
         ["Test", "Fuzz", "Example"].iter().any(|start| rest.starts_with(start)).then_some(rest)?
-    } else if path.ends_with(".py") {
+    } else if ends_in(path, &[".py"]) {
         let rest = line.strip_prefix("async ").map_or(line, str::trim_start);
         rest.strip_prefix("def ").filter(|rest| rest.starts_with("test"))?
-    } else if path.ends_with(".rb") {
+    } else if ends_in(path, &[".rb"]) {
         match line.strip_prefix("def ").filter(|rest| rest.starts_with("test_")) {
             Some(rest) => rest,
             None => return quoted(line, &["it ", "test ", "it(", "test("]),

@@ -17,7 +17,7 @@ const MAX_BYTES: u64 = 40 << 30;
 pub(crate) struct SetupResult {
     /// The image, or the name of the folder.
     pub id: String,
-    /// When it was made, or used last where that is known: seconds since 1970.
+    /// When it was made, or used last where that is known, in seconds on the scale of [`surplus`]'s `now`.
     pub at: i64,
     /// Bytes that it takes, as far as that is known.
     pub bytes: u64,

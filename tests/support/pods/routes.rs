@@ -12,11 +12,8 @@ use crate::support::cluster::{self, answer, schema, status};
 
 pub(super) async fn serve(State(shared): State<Shared>, request: Request) -> Response<Body> {
     if shared.lock().is_away {
-        return status(
-            503,
-            "ServiceUnavailable",
-            "the server is currently unable to handle the request",
-        );
+        let why = "the server is currently unable to handle the request";
+        return status(503, "ServiceUnavailable", why);
     }
     let (path, method) = (request.uri().path().to_owned(), request.method().clone());
     {

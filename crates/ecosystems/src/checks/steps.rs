@@ -310,7 +310,7 @@ fn words_said(command: &str) -> String {
     let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
     let before = [""].into_iter().chain(words.iter().copied());
     let said = before.zip(&words).filter(|(before, word)| {
-        !is_left_out(word) && !(is_left_out(before) && !before.contains('='))
+        !is_left_out(word) && (!is_left_out(before) || before.contains('='))
     });
     said.map(|(_, word)| *word).collect::<Vec<_>>().join(" ")
 }

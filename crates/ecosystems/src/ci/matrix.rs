@@ -119,7 +119,9 @@ impl MatrixEntry {
             !rows.any(|row| row.iter().all(|(name, value)| entry.values.get(name) == Some(value)))
         });
         all.insert(0, first);
-        all.iter_mut().for_each(|entry| entry.include(included));
+        for entry in &mut all {
+            entry.include(included);
+        }
         all
     }
 

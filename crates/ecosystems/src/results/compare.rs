@@ -155,7 +155,9 @@ impl Comparison {
         if !gone.is_empty() {
             let known = |name: &String| self.new_passing.names.iter().any(|it| it.contains(name));
             let new: Vec<&String> = added.iter().filter(|name| !known(name)).collect();
-            new.into_iter().for_each(|name| self.new_passing.push(name));
+            for name in new {
+                self.new_passing.push(name);
+            }
         }
     }
 

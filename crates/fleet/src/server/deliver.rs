@@ -393,11 +393,7 @@ async fn shut(fleet: &Fleet, held: &Arc<HeldJob>, delivery: &Delivery) -> Option
 }
 
 /// Whether an issue or pull request is not there, in a repository that can be read.
-async fn no_number(
-    forge: &dyn Forge,
-    repository: &RepositoryId,
-    number: i64,
-) -> Option<Shut> {
+async fn no_number(forge: &dyn Forge, repository: &RepositoryId, number: i64) -> Option<Shut> {
     match forge.issue(repository, u64::try_from(number).ok()?).await.err()? {
         ForgeError::NotFound { .. } => Some(Shut::ForGood(format!(
             "`{repository}#{number}` is not there, or not for us; redeliver it if that has changed"

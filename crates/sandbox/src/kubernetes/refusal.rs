@@ -48,11 +48,10 @@ pub(super) fn trouble(err: &ApiError) -> Option<EngineTrouble> {
         }
         ApiError::Answer { status, message, .. } => {
             let refuses = match status {
-                401 => true,
+                // Rights, quotas, limits, the level, the namespace's end and what the template names are those of all pods.
+                401 | 403 => true,
                 // It was tried again: too much is made there at once.
                 409 => err.is_conflict(),
-                // Rights, quotas, limits, the level, the namespace's end and what the template names are those of all pods.
-                403 => true,
                 404 => message.contains("namespaces"),
                 // A webhook chooses the status of its refusal itself.
                 _ => is_by_policy(err),

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
-use fs_err::File;
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, utimensat};
 use sha1::{Digest, Sha1};
 
 use super::{LocalSandbox, folders};
@@ -88,7 +88,9 @@ pub(super) async fn prepare(
 /// What an earlier setup has left.
 fn cached(template: &Path) -> PreparedImage {
     // It is kept by when it was used last.
-    let _ = File::open(template).and_then(|folder| folder.file().set_modified(SystemTime::now()));
+    let at = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
+    let used = Timestamps { last_access: at(UTIME_OMIT), last_modification: at(UTIME_NOW) };
+    let _ = utimensat(CWD, template, &used, AtFlags::empty());
     PreparedImage { is_cached: true, ..prepared(template, read_runs(template)) }
 }
 
@@ -144,20 +146,18 @@ fn keep(top: &Path, template: &Path, runs: &[SetupRun]) -> Result<(), SandboxErr
 
 /// Removes results that nobody has used for long, best effort.
 fn prune(all: &Path) {
-    let seconds = |at: SystemTime| {
-        at.duration_since(UNIX_EPOCH).map_or(0, |it| i64::try_from(it.as_secs()).unwrap_or(0))
-    };
     let entries = fs_err::read_dir(all).into_iter().flatten().flatten();
     let results = entries.filter_map(|entry| {
         let id = entry.file_name().into_string().ok()?;
         let used = entry.metadata().and_then(|about| about.modified()).ok()?;
+        let age = used.elapsed().map_or(0, |age| i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
         // What pods start from is kept by its own rule.
         let (key, run) = id.split_once('.').unwrap_or((&id, ""));
         let is_ours = key.len() == KEY && key.bytes().all(|byte| byte.is_ascii_hexdigit());
         let is_for_one_run = !run.is_empty();
-        is_ours.then_some(SetupResult { at: seconds(used), bytes: 0, is_for_one_run, id })
+        is_ours.then_some(SetupResult { at: -age, bytes: 0, is_for_one_run, id })
     });
-    for id in surplus(results.collect(), seconds(SystemTime::now())) {
+    for id in surplus(results.collect(), 0) {
         if let Err(err) = folders::remove(&all.join(&id)) {
             tracing::debug!(%err, id, "cannot remove an old result of setup");
         }
@@ -220,8 +220,9 @@ mod tests {
         let make = |name: &str, days: u64| {
             let template = all.join(name);
             keep(&sandbox(base.path(), name, name), &template, &[]).unwrap();
-            let at = SystemTime::now() - std::time::Duration::from_hours(24 * days);
-            File::open(&template).unwrap().file().set_modified(at).unwrap();
+            let used = fs_err::metadata(&template).unwrap().modified().unwrap();
+            let at = used - std::time::Duration::from_hours(24 * days);
+            fs_err::File::open(&template).unwrap().file().set_modified(at).unwrap();
             template
         };
         let key = |n: u64| format!("{n:040x}");

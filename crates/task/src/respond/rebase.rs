@@ -101,7 +101,7 @@ pub(super) async fn rebase(
     let taken_back = TakenBack::of(run, admitted, pull, (&opened, below), decided).await?;
     sides.left_out = taken_back.left_out;
     let task = Rebase { run, admitted, pull, opened: &opened, sides };
-    Ok(task.carry_out().await?.with_note(&taken_back.note))
+    Ok(Box::pin(task.carry_out()).await?.with_note(&taken_back.note))
 }
 
 fn sides(run: &Run<'_>, pull: &PullRequest, opened: &RebaseWorkspace, old: Oid) -> RebaseSpec {
@@ -286,10 +286,7 @@ impl Rebase<'_> {
         let conflict = ConflictTask {
             tree,
             files: sides.described(files),
-            changed: {
-                let old = sides.left_out.unwrap_or(sides.old);
-                ChangedFiles::between(run, &opened.base, old, sides.head).await
-            },
+            changed: ChangedFiles::between(run, &opened.base, sides.old_side(), sides.head).await,
             title: self.blocking(RebaseSpec::title).await?,
         };
         let instruction = Instruction {

@@ -81,6 +81,11 @@ pub(super) enum ResolutionResult {
 }
 
 impl RebaseSpec {
+    /// What the files of the branch are compared with.
+    pub(super) fn old_side(&self) -> Oid {
+        self.left_out.unwrap_or(self.old)
+    }
+
     /// The commit after which those come that are put on the base.
     fn since(&self) -> Oid {
         self.left_out.unwrap_or(self.base)
