@@ -61,7 +61,8 @@ fn done(world: &TestWorld, server: &PodServer, workers: Vec<Child>) {
         until("the end", || worker.try_wait().unwrap().is_some());
         assert!(worker.wait().unwrap().success(), "{}", logs(world));
     }
-    let output = batch(world, &["run"]).expect(0);
+    let output = batch(world, &["run"]);
+    assert_eq!(output.code, 0, "{}\n{}", output.text(), logs(world));
     let all = u64::try_from(REPOSITORIES).unwrap();
     assert_eq!(states(&output), counted(&[("open", all)]), "{}\n{}", output.text(), logs(world));
     assert_eq!(pulls(world).len(), REPOSITORIES, "one pull request each");

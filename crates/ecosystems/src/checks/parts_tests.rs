@@ -179,6 +179,10 @@ fn what_ci_tests_aside_only_is_tested_by_convention_as_well() {
         let files = [(".github/workflows/ci.yml", workflow.as_str()), ("package.json", scripts)];
         assert_eq!(found(&files, &[]), expected, "{command}");
     }
+    // How the tests are compiled leaves none of them out.
+    let release = job("      - run: cargo test --release --features serde\n");
+    let files = [(".github/workflows/ci.yml", release.as_str()), ("Cargo.toml", "[package]\n")];
+    assert_eq!(found(&files, &[]), ["cargo test --release --features serde"]);
 }
 
 #[test]

@@ -302,15 +302,17 @@ pub(super) fn usable(ci: &CiPlan) -> impl Iterator<Item = (&Job, &CiStep)> {
     })
 }
 
-/// A command without its comments, and without what it leaves out of the tests.
+/// A command without its comments, and without what it leaves out of the tests, or how they are compiled.
 fn words_said(command: &str) -> String {
     const LEAVES_OUT: &[&str] = &["--exclude", "--ignore", "--deselect"];
+    const COMPILES: &[&str] = &["--release"];
     let is_left_out = |word: &str| LEAVES_OUT.iter().any(|option| word.starts_with(option));
     let lines = command.lines().filter(|line| !line.trim_start().starts_with('#'));
     let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
     let before = [""].into_iter().chain(words.iter().copied());
     let said = before.zip(&words).filter(|(before, word)| {
-        !is_left_out(word) && (!is_left_out(before) || before.contains('='))
+        let is_value = is_left_out(before) && !before.contains('=');
+        !is_left_out(word) && !is_value && !COMPILES.contains(word)
     });
     said.map(|(_, word)| *word).collect::<Vec<_>>().join(" ")
 }

@@ -102,8 +102,11 @@ impl KubernetesSandbox {
 
     /// A pod that does not begin is the cluster's, unless it is an image that takes so long: that may be the repository's.
     async fn of_nobody(&self, pod: &str) -> Option<EngineTrouble> {
-        let is_pulling = events::is_pulling(&self.cluster, pod).await.unwrap_or(true);
-        (!is_pulling).then_some(EngineTrouble::Refuses)
+        match events::is_pulling(&self.cluster, pod).await {
+            Ok(is_pulling) => (!is_pulling).then_some(EngineTrouble::Refuses),
+            // Whoever may not list events cannot tell.
+            Err(err) => refusal::trouble(&err).filter(|trouble| *trouble == EngineTrouble::Away),
+        }
     }
 
     /// What keeps the pod from beginning, as long as one may wait for it.
