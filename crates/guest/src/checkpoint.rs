@@ -49,7 +49,7 @@ enum Was {
         look: Look,
         size: u64,
     },
-    /// Something that cannot be part of a change. It is looked at anew each time, so that each checkpoint names it.
+    /// Something that cannot be part of a change. Every checkpoint examines it again, and so lists it.
     Odd,
 }
 

@@ -156,7 +156,8 @@ fn of_user(top: &Path, shown: &[PathBuf]) -> Found {
     Found::Private(found)
 }
 
-/// What there is to judge. A link never is: the listing tells it without a look, and `/etc` is full of them.
+/// The metadata of an entry; `None` for a symbolic link, which closes nothing by itself. The directory listing already has
+/// the type, which saves a `stat` for each of the hundreds of links in `/etc`.
 fn look(entry: &fs_err::DirEntry) -> Option<Metadata> {
     let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
     if is_link { None } else { entry.metadata().ok() }

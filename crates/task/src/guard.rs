@@ -262,7 +262,7 @@ fn problem(run: &Run<'_>, branch: Branch<'_>, rule: &BranchRule) -> Option<Failu
             );
             Some(Failure::refused(message).hint("set `identity.committer-email`"))
         }
-        // What is only added to a branch is none of its business; see [`may_rewrite`].
+        // It forbids rewriting a branch, not adding to it; see [`may_rewrite`].
         RuleKind::ForcePush
         | RuleKind::SignedCommits
         | RuleKind::Creation
