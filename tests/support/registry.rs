@@ -32,6 +32,15 @@ with tarfile.open(sys.argv[1], 'w:gz') as tar:
         tar.addfile(info, io.BytesIO(text.encode()))
 ";
 
+/// Makes a package manager for npm that installs nothing.
+const MANAGER: &str = "import io, sys, tarfile
+with tarfile.open(sys.argv[1], 'w:gz') as tar:
+    for name, text in [('package.json', '{\"name\": \"bun\", \"version\": \"1.0.0\", \"bin\": {\"bun\": \"bun.sh\"}}'), ('bun.sh', '#!/bin/sh\\necho bun $*\\n')]:
+        info = tarfile.TarInfo('package/' + name)
+        info.size = len(text)
+        tar.addfile(info, io.BytesIO(text.encode()))
+";
+
 /// How the server behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mood {
@@ -51,12 +60,12 @@ impl Registry {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let (wheel, tarball) = (built(WHEEL), built(TARBALL));
+        let packages = Arc::new([WHEEL, TARBALL, MANAGER].map(built));
         let seen = Arc::clone(&asked);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (wheel, tarball, seen) = (wheel.clone(), tarball.clone(), Arc::clone(&seen));
-                std::thread::spawn(move || serve(&stream, mood, port, &wheel, &tarball, &seen));
+                let (packages, seen) = (Arc::clone(&packages), Arc::clone(&seen));
+                std::thread::spawn(move || serve(&stream, mood, port, &packages, &seen));
             }
         });
         Registry { port, asked }
@@ -92,8 +101,7 @@ fn serve(
     mut stream: &TcpStream,
     mood: Mood,
     port: u16,
-    wheel: &[u8],
-    tarball: &[u8],
+    [wheel, tarball, manager]: &[Vec<u8>; 3],
     asked: &Mutex<Vec<String>>,
 ) {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
@@ -106,24 +114,29 @@ fn serve(
         let _ = lines.next();
         return;
     }
-    let npm = serde_json::json!({
-        "name": "greeting",
-        "dist-tags": {"latest": "1.0.0"},
-        "versions": {"1.0.0": {
-            "name": "greeting",
+    let npm = |name: &str| {
+        let version = serde_json::json!({
+            "name": name,
             "version": "1.0.0",
-            "dist": {"tarball": format!("http://npm.test:{port}/greeting-1.0.0.tgz")},
-        }},
-    });
+            "dist": {"tarball": format!("http://npm.test:{port}/{name}-1.0.0.tgz")},
+        });
+        let about = serde_json::json!({
+            "name": name,
+            "dist-tags": {"latest": "1.0.0"},
+            "versions": {"1.0.0": version},
+        });
+        about.to_string().into_bytes()
+    };
     let (status, kind, body) = match path.as_str() {
         "/simple/greeting/" => {
             let link = "/greeting-1.0-py3-none-any.whl";
             let page = format!("<!DOCTYPE html><a href=\"{link}\">{}</a>", &link[1..]);
             ("200 OK", "text/html", page.into_bytes())
         }
-        "/greeting-1.0-py3-none-any.whl" => ("200 OK", "application/octet-stream", wheel.to_vec()),
-        "/greeting" => ("200 OK", "application/json", npm.to_string().into_bytes()),
-        "/greeting-1.0.0.tgz" => ("200 OK", "application/octet-stream", tarball.to_vec()),
+        "/greeting-1.0-py3-none-any.whl" => ("200 OK", "application/octet-stream", wheel.clone()),
+        "/greeting" | "/bun" => ("200 OK", "application/json", npm(&path[1..])),
+        "/greeting-1.0.0.tgz" => ("200 OK", "application/octet-stream", tarball.clone()),
+        "/bun-1.0.0.tgz" => ("200 OK", "application/octet-stream", manager.clone()),
         _ => ("404 Not Found", "text/plain", b"nothing here\n".to_vec()),
     };
     let length = body.len();

@@ -27,7 +27,7 @@ const USAGE: &str = "usage:
   patchwright-guest serve --workspace DIR [--home DIR] [--tmp DIR]
                           [--max-bytes N --max-files N [--watch-home]] [--relay]
                           [--confine --root DIR --tmp-bytes N [--bound-home] [--read PATH]…
-                           [--programs DIR]…
+                           [--programs DIR]… [--emptied FILE]…
                            [--group DIR]… [--max-processes N] [--landlock-abi N]]
   patchwright-guest launch -- COMMAND [ARGUMENT]…
   patchwright-guest script
@@ -107,6 +107,7 @@ fn parse(args: &[&str]) -> Result<Options, String> {
             "--tmp" => options.tmp = Some(value()?),
             "--read" => bounds.read.push(value()?),
             "--programs" => bounds.programs.push(value()?),
+            "--emptied" => bounds.emptied.push(value()?),
             "--max-bytes" => budget.bytes = number(arg, args.next())?,
             "--max-files" => budget.files = number(arg, args.next())?,
             "--confine" => confined = true,

@@ -48,6 +48,8 @@ pub struct Bounds {
     pub read: Vec<PathBuf>,
     /// Folders of programs, to read and execute too, in which the user may keep private files. Those are closed.
     pub programs: Vec<PathBuf>,
+    /// Files in those and in folders of the system that commands find empty.
+    pub emptied: Vec<PathBuf>,
     /// Most bytes of the temporary files and of the home folder, each.
     pub tmp_bytes: u64,
     /// Control groups to enter, made and bounded by the host.

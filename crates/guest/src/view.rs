@@ -25,6 +25,8 @@ pub const HOME: &str = "/home/agent";
 pub const TMP: &str = "/tmp";
 /// The guest, and the folder with the names of its programs beside it.
 pub const GUEST: &str = "/pw/patchwright-guest";
+/// What stands in the place of files that commands find empty.
+const EMPTY_FILE: &str = "/pw/empty";
 
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 pub(super) const TERMINALS: &str = "/dev/pts";
@@ -227,7 +229,22 @@ impl Tree {
                 self.same(&real)?;
             }
         }
+        self.empty(&bounds.emptied)?;
         private::close(&self.root, &self.places_of(&bounds.programs))
+    }
+
+    /// Puts an empty file over each of these.
+    fn empty(&self, files: &[PathBuf]) -> Result<(), String> {
+        let nothing = self.place(Path::new(EMPTY_FILE));
+        for path in files {
+            // A link would lead out of the tree, and its target is there under its own name.
+            let real = fs_err::canonicalize(path).map(|real| self.place(&real));
+            let Some(place) = real.ok().filter(|place| place.is_file()) else { continue };
+            fs_err::File::create(&nothing)
+                .and_then(|_| Ok(rustix::mount::mount_bind(&nothing, &place)?))
+                .map_err(|err| failed(path, &err))?;
+        }
+        Ok(())
     }
 
     /// Where folders of programs are in the new tree, under each name that they have there.

@@ -39,10 +39,12 @@ impl From<SandboxError> for Failure {
             SandboxError::NoImage { image, .. } => Some(format!(
                 "`docker pull {image}`, or name an image that is there with `--image`"
             )),
-            SandboxError::Setup { output, refused, is_offline, .. } => {
+            SandboxError::Setup { output, refused, unreached, is_offline, .. } => {
                 let ended =
                     (!output.is_empty()).then(|| format!("its output ended with:\n{output}"));
-                let hints = [setup::network_hint(refused, *is_offline), ended];
+                let network = setup::network_hint(refused, *is_offline);
+                let network = network.or_else(|| setup::unreached_hint(unreached));
+                let hints = [network, ended];
                 let hints: Vec<String> = hints.into_iter().flatten().collect();
                 (!hints.is_empty()).then(|| hints.join("; "))
             }

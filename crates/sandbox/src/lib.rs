@@ -304,6 +304,8 @@ pub enum SandboxError {
         output: String,
         /// Hosts that it asked for and that setup may not reach.
         refused: Vec<String>,
+        /// Why hosts that it may reach gave it no answer.
+        unreached: Vec<String>,
         /// Setup could reach no host at all.
         is_offline: bool,
     },

@@ -15,6 +15,7 @@ use crate::egress::ledger::HostUse;
 use crate::{ImageSpec, SandboxError};
 use patchwright_base::env;
 use patchwright_base::redact::Redactor;
+use patchwright_base::text;
 use patchwright_guest::protocol::Exec;
 
 /// Bytes of a command's output that are read: the first error is in them, as a rule, and the end.
@@ -23,6 +24,8 @@ const OUTPUT: usize = 32 << 10;
 const KEPT: usize = 64 << 10;
 /// Bytes of a secret that is looked for in files.
 const SHORTEST: usize = 6;
+/// Hosts of a command whose failure is told.
+const MAX_UNREACHED: usize = 5;
 /// Least time that a command is given: with less it would say nothing but that it was stopped.
 const LEAST: Duration = Duration::from_secs(1);
 
@@ -43,6 +46,9 @@ pub struct SetupRun {
     /// Hosts that it asked for and that setup may not reach.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
+    /// Why hosts that it may reach gave it no answer, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreached: Vec<String>,
     /// What held a secret of setup when all commands had ended, in a file or in its name, and was removed; of the last
     /// command.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -98,6 +104,18 @@ pub fn network_hint(refused: &[String], is_offline: bool) -> Option<String> {
     is_offline.then(|| format!("setup has no network: name the hosts that it needs with {SETTING}"))
 }
 
+/// What helps a command that got no answer from hosts that it may reach; `None` when there were none.
+pub fn unreached_hint(unreached: &[String]) -> Option<String> {
+    let first = unreached.first()?;
+    let more = match unreached.len() {
+        1 => String::new(),
+        count => format!(" (and {} more)", count - 1),
+    };
+    Some(format!(
+        "setup got no answer: {first}{more}; see whether this machine reaches it, over `HTTPS_PROXY` where it has a proxy"
+    ))
+}
+
 /// Why there is no result.
 pub(crate) enum Failed {
     /// The guest is gone or broken; who started it may know why.
@@ -142,7 +160,7 @@ pub(crate) async fn run(
             runs.push(SetupRun::default());
             continue;
         }
-        let before = unlisted(spec);
+        let before = used(spec);
         let exec = Exec {
             // Not a login shell: /etc/profile would reset the PATH that the image sets for its
             // toolchain.
@@ -157,13 +175,15 @@ pub(crate) async fn run(
             ended = client.exec(exec) => ended?,
             () = &mut full => return Err(filled(spec, command, runs)),
         };
+        let (refused, unreached) = unanswered(&before, used(spec));
         let mut ran = SetupRun {
             exit_code: Some(ended.exit_code),
             timed_out: ended.timed_out,
             duration_ms: ended.duration_ms,
             filled_disk: false,
             output: String::new(),
-            refused: unlisted(spec).difference(&before).cloned().collect(),
+            refused,
+            unreached,
             purged: Vec::new(),
         };
         if ran.has_failed() {
@@ -226,9 +246,28 @@ fn written(secrets: &BTreeMap<String, String>) -> Vec<String> {
     texts.into_iter().collect()
 }
 
-/// The hosts that were refused so far, as the setting that allows them has them.
-fn unlisted(spec: &ImageSpec<'_>) -> BTreeSet<String> {
-    spec.setup_egress.iter().flat_map(|egress| egress.used()).filter_map(entry).collect()
+/// What became of each host so far.
+fn used(spec: &ImageSpec<'_>) -> Vec<HostUse> {
+    spec.setup_egress.iter().flat_map(|egress| egress.used()).collect()
+}
+
+/// What was asked in vain between the one look and the other: hosts that setup may not reach, as the setting that allows them
+/// has them, and why others were not reached.
+fn unanswered(before: &[HostUse], after: Vec<HostUse>) -> (Vec<String>, Vec<String>) {
+    let known = |host: &str| before.iter().find(|it| it.host == host).map_or(0, |it| it.refused);
+    let (mut refused, mut unreached) = (BTreeSet::new(), Vec::new());
+    for host in after.into_iter().filter(|it| it.refused > known(&it.host)) {
+        let reason = host.reason.as_deref().map(text::line);
+        match entry(host) {
+            Some(entry) => {
+                refused.insert(entry);
+            }
+            None => unreached.extend(reason),
+        }
+    }
+    unreached.dedup();
+    unreached.truncate(MAX_UNREACHED);
+    (refused.into_iter().collect(), unreached)
 }
 
 /// What has to be in the list, when it was refused for want of that.
@@ -271,13 +310,13 @@ fn filled(spec: &ImageSpec<'_>, command: &str, mut runs: Vec<SetupRun>) -> Faile
 }
 
 fn error(spec: &ImageSpec<'_>, command: &str, ran: SetupRun) -> SandboxError {
-    let SetupRun { exit_code, timed_out, output, refused, .. } = ran;
+    let SetupRun { exit_code, timed_out, output, refused, unreached, .. } = ran;
     let command = command.to_owned();
     if timed_out {
         return SandboxError::SetupTime { command, limit: spec.setup_timeout, output };
     }
     let (exit_code, is_offline) = (exit_code.unwrap_or_default(), spec.setup_hosts.is_empty());
-    SandboxError::Setup { command, exit_code, output, refused, is_offline }
+    SandboxError::Setup { command, exit_code, output, refused, unreached, is_offline }
 }
 
 #[cfg(test)]
@@ -307,5 +346,27 @@ mod tests {
             "{hint}"
         );
         assert!(hint.ends_with("is allowed together with the address)"), "{hint}");
+    }
+
+    #[test]
+    fn a_host_that_gave_no_answer_is_told_of_the_command_that_asked_it() {
+        let used = |host: &str, refused, is_unlisted| HostUse {
+            host: host.to_owned(),
+            refused,
+            is_unlisted,
+            reason: Some(format!("`{host}` cannot be found:\nno such name")),
+            ..HostUse::default()
+        };
+        let before = [used("a:443", 2, false), used("b:443", 1, false)];
+        let after = [used("a:443", 3, false), used("b:443", 1, false), used("c:443", 1, true)];
+        let (refused, found) = unanswered(&before, after.to_vec());
+        assert_eq!(refused, ["c:443"]);
+        assert_eq!(found, ["`a:443` cannot be found: no such name"]);
+        // Each command that asks in vain has it.
+        let again = [used("c:443", 2, true)];
+        assert_eq!(unanswered(&after, again.to_vec()).0, ["c:443"]);
+        let hint = unreached_hint(&found).unwrap();
+        assert!(hint.starts_with("setup got no answer: `a:443` cannot be found"), "{hint}");
+        assert_eq!(unreached_hint(&[]), None);
     }
 }

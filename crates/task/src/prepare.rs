@@ -14,7 +14,7 @@ use patchwright_ecosystems::results::digest;
 use patchwright_ecosystems::setup::{self as ecosystems, SetupPlan, Step};
 use patchwright_git::blocking;
 use patchwright_sandbox::image::{self, NamedBy};
-use patchwright_sandbox::setup::{SetupRun, network_hint};
+use patchwright_sandbox::setup::{SetupRun, network_hint, unreached_hint};
 use patchwright_sandbox::{ImageSpec, PreparedImage, SandboxError};
 use patchwright_types::setup::{SetupReport, SetupStep};
 
@@ -264,6 +264,7 @@ fn hint(config: &Config, ran: &SetupRun) -> Option<String> {
         format!("{what}: {next}")
     };
     network_hint(&ran.refused, config.setup_hosts().is_empty())
+        .or_else(|| unreached_hint(&ran.unreached))
         .or_else(|| (ran.exit_code == Some(127)).then(absent))
         .or_else(|| {
             verify::needs_sockets(&ran.output, is_local).then(|| verify::NO_SOCKETS.to_owned())

@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use patchwright_base::text;
 use patchwright_sandbox::services::ServiceState;
 use patchwright_sandbox::setup::SetupRun;
+
+/// Bytes of a reason within a sentence.
+const MAX_WHY: usize = 200;
 
 /// What setup did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -53,5 +57,58 @@ impl SetupReport {
     /// The commands that failed or did not run.
     pub fn failed(&self) -> impl Iterator<Item = &SetupStep> {
         self.steps.iter().filter(|step| step.run.has_failed())
+    }
+
+    /// There were commands, and none of them succeeded.
+    pub fn is_in_vain(&self) -> bool {
+        !self.steps.is_empty() && self.failed().count() == self.steps.len()
+    }
+
+    /// Which command failed, and why, in a few words: one that got no answer first.
+    pub fn why_failed(&self) -> Option<String> {
+        let unanswered = |step: &&SetupStep| !step.run.unreached.is_empty();
+        let step = self.failed().find(unanswered).or_else(|| self.failed().next())?;
+        let why = match (step.run.unreached.first(), step.run.refused.first()) {
+            (Some(why), _) => why.clone(),
+            // Reports that everybody reads have it, so without the address behind `=`, which is of the operator's network.
+            (None, Some(host)) => {
+                let name = host.split('=').next().unwrap_or_default();
+                format!("it may not reach {}", text::code(name))
+            }
+            (None, None) => step.run.verdict(),
+        };
+        let name = text::code(&text::one_line(&step.name));
+        Some(format!("{name}: {}", text::cut(&text::line(&why), MAX_WHY)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_is_named_with_what_it_could_not_reach() {
+        let step = |name: &str, exit_code| SetupStep {
+            name: name.to_owned(),
+            run: SetupRun { exit_code: Some(exit_code), ..SetupRun::default() },
+            ..SetupStep::default()
+        };
+        let mut unanswered = step("go mod download (go.mod)", 1);
+        unanswered.run.unreached = vec!["`proxy.golang.org` cannot be found: no name".to_owned()];
+        let report = |steps| SetupReport { steps, ..SetupReport::default() };
+        let why = |steps| report(steps).why_failed();
+        assert_eq!(why(vec![step("npm ci", 0)]), None);
+        let failed = "`npm ci`: failed with exit code 1";
+        assert_eq!(why(vec![step("npm ci", 1)]).as_deref(), Some(failed));
+        let expected = "`go mod download (go.mod)`: `proxy.golang.org` cannot be found: no name";
+        let mut refused = step("npm ci", 1);
+        refused.run.refused = vec!["registry.npmjs.org=10.0.0.7".to_owned()];
+        let expected_of_refused = "`npm ci`: it may not reach `registry.npmjs.org`";
+        assert_eq!(why(vec![refused]).as_deref(), Some(expected_of_refused));
+        let both = report(vec![step("npm ci", 1), unanswered]);
+        assert_eq!(both.why_failed().as_deref(), Some(expected));
+        assert!(both.is_in_vain());
+        assert!(!report(vec![step("npm ci", 0), step("make", 1)]).is_in_vain());
+        assert!(!report(Vec::new()).is_in_vain());
     }
 }

@@ -7,6 +7,7 @@
 //! file; what they create is in [`SetupPlan::artefacts`]. Each stands for itself: one that fails is a
 //! note, and the next one runs.
 
+mod absent;
 mod node;
 mod others;
 mod python;
@@ -17,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::absent::absent_packages;
 use crate::ci::{self, CiPlan, StepPurpose};
 use crate::files::{Files, Tree, join};
 use crate::packages;

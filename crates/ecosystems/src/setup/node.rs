@@ -160,13 +160,17 @@ pub(super) fn manager_before(files: &Files<'_>, steps: &[Step]) -> Option<Step> 
     Some(Step { command, folder, why, ecosystem: Some(Ecosystem::Node) })
 }
 
-/// Corepack where Node has it, and where it may write its shims; else the package itself.
+/// Corepack where Node has it, and where it may write its shims; else the package itself. Where that fails as well it is the
+/// failure to speak of, and not that the program is missing afterwards.
 fn get(program: &str, asked: &str) -> String {
     let version =
         if asked.starts_with(&format!("{program}@")) { version(asked) } else { String::new() };
+    // From 2 on yarn is published under another name.
+    let is_modern = program == "yarn" && !version.is_empty() && !version.starts_with("@1");
+    let package = if is_modern { "@yarnpkg/cli-dist" } else { program };
     format!(
         "export COREPACK_ENABLE_DOWNLOAD_PROMPT=0\n\
-         command -v {program} >/dev/null || corepack enable {program} 2>/dev/null || npm install --global {program}{version}\n"
+         command -v {program} >/dev/null || corepack enable {program} 2>/dev/null || npm install --global {package}{version} || exit\n"
     )
 }
 
@@ -200,5 +204,5 @@ fn bun(has_lock: bool) -> String {
         true => "bun install --frozen-lockfile || bun install --no-save",
         false => "bun install --no-save",
     };
-    format!("command -v bun >/dev/null || npm install --global bun\n{install}")
+    format!("command -v bun >/dev/null || npm install --global bun || exit\n{install}")
 }

@@ -44,7 +44,7 @@ pub(super) fn bundler(package: &Package<'_>) -> Vec<Step> {
     if !package.has("Gemfile") {
         return Vec::new();
     }
-    let get = "command -v bundle >/dev/null || gem install --no-document bundler\n";
+    let get = "command -v bundle >/dev/null || gem install --no-document bundler || exit\n";
     let path = match package.has(".bundle/config") {
         // Its own settings say where gems go.
         true => "",

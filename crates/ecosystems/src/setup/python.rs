@@ -49,7 +49,7 @@ pub(super) fn steps(package: &Package<'_>) -> Vec<Step> {
     };
     if let Some((lock, program, command)) = LOCKS.iter().find(|(lock, ..)| package.has(lock)) {
         let get = format!(
-            "command -v {program} >/dev/null || \"$py\" -m pip install -q {program}\nexport PATH=\"$HOME/.local/bin:$PATH\"\n"
+            "command -v {program} >/dev/null || \"$py\" -m pip install -q {program} || exit\nexport PATH=\"$HOME/.local/bin:$PATH\"\n"
         );
         return vec![step(
             lock,

@@ -30,7 +30,9 @@ pub fn advice(text: &str, err: &PatchError) -> Option<String> {
         PatchError::Context { header, .. } if is_range(header) => {
             return Some(LINE_NUMBERS.to_owned());
         }
-        PatchError::Lines { nearest, .. } if inside(text).is_none() => {
+        PatchError::Lines { nearest, .. } | PatchError::Context { nearest, .. }
+            if inside(text).is_none() =>
+        {
             return Some(nearest.clone());
         }
         // Inside the envelope the message names the line; only another format needs more words.

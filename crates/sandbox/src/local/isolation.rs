@@ -134,6 +134,10 @@ pub(super) fn refused() -> SandboxError {
 const VERSION_MANAGERS: &[&str] =
     &[".asdf", ".bun", ".deno", ".nodenv", ".nvm", ".pyenv", ".rbenv", ".rye", ".sdkman", ".volta"];
 
+/// What pyenv runs after each `pip install`, below its own folder. It writes the new names into that folder, which is
+/// read-only here, and would make a failure of every installation that has succeeded.
+const REHASH_HOOK: &str = "pyenv.d/exec/pip-rehash.bash";
+
 /// Compilers and interpreters that the user installed below the home folder. The home folder itself
 /// stays closed; these parts of it can be read.
 #[derive(Debug, Default)]
@@ -143,6 +147,8 @@ pub(super) struct Toolchains {
     /// Folders of the search path, and version managers: people keep scripts and settings of their own in them, so that
     /// what they have closed to others there is closed to commands.
     pub(super) programs: Vec<PathBuf>,
+    /// Files that commands find empty.
+    pub(super) emptied: Vec<PathBuf>,
     pub(super) env: BTreeMap<String, String>,
 }
 
@@ -174,11 +180,25 @@ impl Toolchains {
         let part = |name: &str| cargo.iter().map(|cargo| cargo.join(name)).find(|dir| dir.is_dir());
         read.extend(part("registry"));
         programs.extend(part("bin"));
-        Toolchains { read, programs, env }
+        Toolchains { read, programs, emptied: rehash_hooks(&path), env }
     }
 
     /// The search path.
     pub(super) fn path(&self) -> &str {
         self.env.get("PATH").map(String::as_str).unwrap_or_default()
     }
+}
+
+/// Those of every pyenv on this search path: beside the folder of its shims, and where its own program is.
+fn rehash_hooks(path: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for folder in path.split(':').map(Path::new).filter(|folder| folder.is_absolute()) {
+        let program = fs_err::canonicalize(folder.join("pyenv")).ok();
+        let installed = program.as_deref().and_then(Path::parent).and_then(Path::parent);
+        for root in folder.parent().into_iter().chain(installed) {
+            let hook = fs_err::canonicalize(root.join(REHASH_HOOK)).ok();
+            found.extend(hook.filter(|hook| !found.contains(hook)));
+        }
+    }
+    found
 }

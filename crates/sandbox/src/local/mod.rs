@@ -43,6 +43,8 @@ const HELLO: Duration = Duration::from_secs(20);
 
 /// How long it may take to end after its input was closed.
 const FAREWELL: Duration = Duration::from_secs(10);
+/// Where pip and npm, cargo and Go put programs for one user, in the home folder.
+const OWN_PROGRAMS: [&str; 3] = [".local/bin", ".cargo/bin", "go/bin"];
 /// Why a service is not started.
 const NO_SERVICES: &str = "services need containers, and this is the local sandbox";
 
@@ -140,6 +142,9 @@ impl LocalSandbox {
         for path in &self.toolchains.programs {
             argv.extend(["--programs".into(), path.into()]);
         }
+        for path in &self.toolchains.emptied {
+            argv.extend(["--emptied".into(), path.into()]);
+        }
         for folder in group.folders() {
             argv.extend(["--group".into(), folder.into()]);
         }
@@ -186,7 +191,8 @@ impl LocalSandbox {
         let argv = self.guest_argv(place, isolation);
         let GuestLaunch { folders, spec, .. } = *place;
         let log = folders.log()?;
-        let path = spec.image.path(view::WORKSPACE, self.toolchains.path());
+        let path = search_path(spec, folders, self.toolchains.path());
+        let path = spec.image.path(view::WORKSPACE, &path).unwrap_or(path);
         #[expect(clippy::disallowed_methods, reason = "this is where the guest is started")]
         let spawned = Command::new(&argv[0])
             .args(&argv[1..])
@@ -195,7 +201,7 @@ impl LocalSandbox {
             .envs(&self.toolchains.env)
             .envs(&spec.image.env)
             .envs(&spec.env)
-            .envs(path.map(|path| ("PATH", path)))
+            .env("PATH", path)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -222,6 +228,18 @@ impl LocalSandbox {
             }
         }
     }
+}
+
+/// `PATH` with the folders in front into which a user who may not write to the system installs programs: all of them while
+/// setup runs, and afterwards those that it has made.
+fn search_path(spec: &SandboxSpec, folders: &Folders, of_machine: &str) -> String {
+    let is_setup = spec.purpose == setup::PURPOSE;
+    let is_set_up = !spec.image.reference.is_empty();
+    let is_wanted =
+        |folder: &&&str| is_setup || (is_set_up && folders.home().join(folder).is_dir());
+    let own =
+        OWN_PROGRAMS.iter().filter(is_wanted).map(|folder| format!("{}/{folder}", view::HOME));
+    own.chain([of_machine.to_owned()]).collect::<Vec<_>>().join(":")
 }
 
 #[async_trait]

@@ -5,7 +5,7 @@
 //! lock files, and the machine's programs ([`super::programs`]).
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -17,11 +17,14 @@ use crate::setup::{self, Failed, SetupExtent, SetupRun};
 use crate::setup_cache::{SetupResult, surplus};
 use crate::turn::Turn;
 use crate::{ContainerLimits, ImageSpec, PreparedImage, SandboxError, SandboxSpec};
+use patchwright_guest::view;
 
 /// What a sandbox in which setup commands run is for.
 pub(super) const PURPOSE: &str = "setup";
 /// In the folder that marks a result as whole: how the commands went, as JSON.
 const RUNS: &str = "runs.json";
+/// The program that installs the package manager that `package.json` names.
+const COREPACK: &str = "corepack";
 /// Digits of a [`key`].
 const KEY: usize = 40;
 
@@ -57,12 +60,14 @@ pub(super) async fn prepare(
         image: PreparedImage::default(),
         run: spec.run.to_owned(),
         purpose: PURPOSE,
-        env: BTreeMap::new(),
+        // npm's own folder for programs is the machine's; pip turns to the user's by itself.
+        env: BTreeMap::from([("npm_config_prefix".to_owned(), format!("{}/.local", view::HOME))]),
         limits: ContainerLimits { workspace_bytes: spec.setup_bytes, ..ContainerLimits::default() },
         egress: spec.setup_egress.clone(),
         services: Vec::new(),
     };
     let running = sandbox.launch(&bare, None).await?;
+    offer_corepack(&Path::new(&running.id).join("home"), spec.setup, sandbox.toolchains.path());
     let (deadline, shell) = (Instant::now() + spec.setup_timeout, &running.client.hello().shell);
     // The guest bounds the folders, and there is nothing else to write to.
     let full = std::future::pending();
@@ -83,6 +88,19 @@ pub(super) async fn prepare(
     let prepared = kept?;
     stopped?;
     Ok(prepared)
+}
+
+/// Puts a link to Corepack where a user's programs are: `corepack enable` writes the package managers beside the program
+/// that `PATH` leads to, and beside the machine's it may not.
+fn offer_corepack(home: &Path, commands: &[String], path: &str) {
+    if !commands.iter().any(|command| command.contains(COREPACK)) {
+        return;
+    }
+    let folders = path.split(':').map(Path::new).filter(|folder| folder.is_absolute());
+    let Some(program) = folders.map(|it| it.join(COREPACK)).find(|it| it.is_file()) else { return };
+    let folder = home.join(".local/bin");
+    // Without it the command fails, and says so.
+    let _ = fs_err::create_dir_all(&folder).and_then(|()| symlink(program, folder.join(COREPACK)));
 }
 
 /// What an earlier setup has left.
@@ -170,7 +188,7 @@ fn key(spec: &ImageSpec<'_>, programs: &[u8]) -> String {
         hash.update((bytes.len() as u64).to_be_bytes());
         hash.update(bytes);
     };
-    part(b"4");
+    part(b"5");
     part(spec.repository.as_bytes());
     part(programs);
     for command in spec.setup {

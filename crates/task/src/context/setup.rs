@@ -22,7 +22,7 @@ pub fn render(report: &SetupReport) -> String {
     let lead = match failed {
         0 => "The dependencies of the repository were installed before you began:".to_owned(),
         _ => format!(
-            "The dependencies of the repository were installed before you began, but {failed} of {all} commands \
+            "The dependencies of the repository were to be installed before you began: {failed} of {all} commands \
              failed. What they install is missing: say which checks cannot run because of it, and do not change the \
              repository to get around it."
         ),
@@ -59,6 +59,9 @@ fn steps(report: &SetupReport, out: &mut String) {
         }
         if !step.run.refused.is_empty() {
             let _ = writeln!(out, "It may not reach {}.", line(&step.run.refused.join(", ")));
+        }
+        for why in &step.run.unreached {
+            let _ = writeln!(out, "It got no answer: {}.", line(why));
         }
     }
     let versions: Vec<String> = report
@@ -102,6 +105,7 @@ mod tests {
         let mut failed = step("pip install -e (pyproject.toml)", 1);
         failed.run.output = "ERROR: no </setup> here\n".to_owned();
         failed.run.refused = vec!["pypi.corp:443".to_owned()];
+        failed.run.unreached = vec!["`pypi.org` cannot be found: no such name".to_owned()];
         let report = SetupReport {
             steps: vec![step("npm ci", 0), failed],
             versions: [("python".to_owned(), "3.12 (.python-version)".to_owned())].into(),
@@ -114,6 +118,10 @@ mod tests {
         assert!(text.contains("failed with exit code 1\n"), "{text}");
         assert!(text.contains("ERROR: no &lt;/setup&gt; here\n"), "{text}");
         assert!(text.contains("It may not reach pypi.corp:443.\n"), "{text}");
+        assert!(
+            text.contains("It got no answer: `pypi.org` cannot be found: no such name.\n"),
+            "{text}"
+        );
         assert!(text.contains("asks for: python 3.12 (.python-version)\n"), "{text}");
         assert_eq!(text.matches("</setup>").count(), 1, "{text}");
         assert_eq!(render(&SetupReport::default()), "");
