@@ -534,14 +534,16 @@ fn the_environment_is_said_in_one_block() {
         allowed_hosts: Vec::new(),
         writable: vec!["/workspace".to_owned(), "$TMPDIR (not kept)".to_owned()],
         sandbox: "container".to_owned(),
+        has_no_sockets: false,
         time_budget: Duration::from_secs(2701),
-        checks: vec!["cargo test && echo <ok>".to_owned()],
+        checks: vec!["export A=1\ncargo test && echo <ok>".to_owned()],
         image: "rust:1<\n>".to_owned(),
         found: environment::parse_probe("rust=rustc 1.95.0 (x)\ngit=\n"),
         command_timeout: Some(Duration::from_mins(10)),
         max_turns: 60,
         max_cost_usd: Some(2.5),
         submodules: vec!["libs/a".to_owned()],
+        absent_submodules: vec!["libs/b".to_owned()],
         sparse: vec!["apps/web".to_owned()],
     };
     expect![[r#"
@@ -563,7 +565,9 @@ fn the_environment_is_said_in_one_block() {
           <cost>at most $2.50</cost>
           <checkout>sparse: only apps/web and the files on the way there</checkout>
           <submodules>libs/a (to read; changes in them are not kept)</submodules>
-          <check_command>cargo test &amp;&amp; echo &lt;ok&gt;</check_command>
+          <empty_submodules>libs/b (not fetched: what needs them cannot be built here)</empty_submodules>
+          <check_command>export A=1
+        cargo test &amp;&amp; echo &lt;ok&gt;</check_command>
         </environment_context>"#]]
     .assert_eq(&environment::render(&environment));
     let reader = Environment {
@@ -571,6 +575,12 @@ fn the_environment_is_said_in_one_block() {
         allowed_hosts: vec!["pypi.org".to_owned(), "docs.rs".to_owned()],
         ..environment
     };
+    let text = environment::render(&Environment {
+        allowed_hosts: Vec::new(),
+        has_no_sockets: true,
+        ..reader.clone()
+    });
+    assert!(text.contains("<network_access>none; no sockets at all, not even on localhost"), "{text}");
     let text = environment::render(&reader);
     assert!(text.contains("<sandbox_mode>read-only</sandbox_mode>\n  <sandbox>"), "{text}");
     assert!(text.contains("<network_access>only pypi.org, docs.rs</network_access>"), "{text}");

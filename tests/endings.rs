@@ -1,7 +1,7 @@
 //! When a run ends: not with a mere announcement, not without a word at a limit, not on a bill that nobody
 //! knows; and that every family can run what takes long.
 
-use patchwright_agent::history;
+use patchwright_agent::{ExpectedChange, history};
 use patchwright_journal::Entry;
 use patchwright_provider::catalogue::cost;
 use patchwright_provider::item::{Content, Item, Usage, Wire};
@@ -123,9 +123,30 @@ async fn who_ends_without_the_change_that_was_asked_for_is_asked_once() {
         ("- text: \"NEEDS INPUT: which?\"\n- text: late\n".to_owned(), 1, 0),
     ] {
         let mut bench = Bench::new();
-        bench.expects_change = true;
+        bench.expects_change = ExpectedChange::Required;
         let ended = bench.run(&script).await;
         assert_eq!(ending(&ended, UNCHANGED), ("finished", turns, asked), "{script}");
+    }
+    // Where words may be all that is wanted, a question to somebody is not.
+    let offer = "- text: \"It takes a plus. Shall I write it?\"\n";
+    for (script, turns, asked) in [
+        (format!("{offer}{edit}- text: Use a plus\n"), 3, 1),
+        (format!("{edit}{offer}- text: late\n"), 2, 0),
+        ("- text: It adds.\n- text: late\n".to_owned(), 1, 0),
+    ] {
+        let mut bench = Bench::new();
+        bench.expects_change = ExpectedChange::Possible;
+        let ended = bench.run(&script).await;
+        assert_eq!(ending(&ended, UNCHANGED), ("finished", turns, asked), "{script}");
+    }
+    // Where there may be nothing to do, whoever says so is believed.
+    for (text, turns, asked) in
+        [("It is there already.", 1, 0), ("Add a plus", 2, 1), ("It is there. Shall I go on?", 2, 1)]
+    {
+        let mut bench = Bench::new();
+        bench.expects_change = ExpectedChange::UnlessSaid;
+        let ended = bench.run(&format!("- text: \"{text}\"\n").repeat(3)).await;
+        assert_eq!(ending(&ended, UNCHANGED), ("finished", turns, asked), "{text}");
     }
 }
 

@@ -665,6 +665,7 @@ fn gemini_an_unreadable_call_is_told_and_bounded() {
     let text = String::new;
     let remarks = Remarks {
         nudge: text(),
+        edits: text(),
         empty: text(),
         cut: text(),
         unfinished: text(),

@@ -284,6 +284,7 @@ fn environment(mode: Mode) -> Environment {
         allowed_hosts: Vec::new(),
         writable,
         sandbox: "locked container".to_owned(),
+        has_no_sockets: false,
         image: "python:3.13-bookworm".to_owned(),
         found: InstalledPrograms {
             toolchains: vec!["python 3.13.1".to_owned(), "gcc 12.2.0".to_owned()],
@@ -294,8 +295,9 @@ fn environment(mode: Mode) -> Environment {
         max_turns: 100,
         max_cost_usd: Some(5.0),
         submodules: Vec::new(),
+        absent_submodules: Vec::new(),
         sparse: Vec::new(),
-        checks: checks(),
+        checks: Vec::new(),
     }
 }
 

@@ -319,6 +319,24 @@ async fn circles_are_pointed_out_and_then_ended() {
     assert_eq!(nudges, 1);
 }
 
+#[tokio::test]
+async fn edits_that_never_fit_are_pointed_out_and_then_ended() {
+    let bench = Bench::new();
+    let edit = |index: usize| {
+        format!(
+            "- calls: [{{ tool: apply_patch, args: \"*** Begin Patch\\n*** Update File: calc.sh\\n@@\\n-absent {index}\\n+new\\n*** End Patch\\n\" }}]\n\
+             - calls: [{{ tool: read_file, args: {{ file_path: calc.sh, limit: {} }} }}]\n",
+            index + 1
+        )
+    };
+    let script: String = (0..20).map(edit).collect();
+    let ended = bench.run(&script).await;
+    assert_eq!(ended.stopped.reason.word(), "doom_loop");
+    assert_eq!(ended.stopped.spending.turns, 23);
+    let remarks = transcript(&ended.seen).matches("developer: Several edits in a row").count();
+    assert_eq!(remarks, 2);
+}
+
 /// Every way to stop early: the script, the word, the turns, and that the work so far is kept.
 #[tokio::test]
 async fn every_stop_keeps_what_there_is() {

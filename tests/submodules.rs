@@ -113,8 +113,11 @@ fn without_being_asked_for_it_none_is_fetched() {
     let world = world(work("ls -A lib | wc -l")).unset("PATCHWRIGHT_SUBMODULES");
     let lib = tip(&world, "acme/lib");
     name(&world, "acme/app", &[("lib", "../lib.git", &lib)]);
-    world.issue().expect(0);
+    let output = world.issue().expect(0);
     assert_eq!(asked(&world, "acme/lib"), Vec::<bool>::new());
+    let said = "note: submodules are not fetched, so these folders are empty: lib (`--submodules true` fetches them)";
+    assert!(output.text().contains(said), "{}", output.text());
+    assert!(world.told().contains("<empty_submodules>lib (not fetched"), "{}", world.told());
 }
 
 #[test]

@@ -8,13 +8,18 @@ use patchwright_journal::Entry;
 use patchwright_provider::catalogue::Catalogue;
 use patchwright_provider::item::{
     CallOutput, Content, Item, Message, OutputForm, Payload, Role, StopReason, ToolCall, Usage,
+    Wire,
 };
 use patchwright_provider::{Reply, Request, ToolChoice, wire};
+use patchwright_tools::profile::Profile;
+use patchwright_tools::registry::ToolSet;
 use patchwright_types::calls::Fault;
 
 use crate::exec::project;
 use crate::resume::{kill_when, rest};
+use crate::support::bench::Bench;
 use crate::support::model::{Turn, call, say};
+use crate::support::transcript::transcript;
 use crate::support::world::{TestWorld, github};
 
 const LOOK: &str = "I look first.\n\n```plan\n- [>] Find the bug\n- [ ] Fix it\n```\n\n```bash\ncat calc.sh\n```\n";
@@ -254,6 +259,7 @@ fn remarks() -> Remarks {
     let text = |word: &str| word.to_owned();
     Remarks {
         nudge: text("nudge"),
+        edits: text("edits"),
         empty: text("empty"),
         cut: text("cut"),
         unfinished: text("unfinished"),
@@ -400,6 +406,66 @@ fn three_replies_with_nothing_but_bad_blocks_end_the_run() {
     answer(&mut state, &calls, true, "a.txt");
     assert!(matches!(state.next(&remarks()), Next::Ask));
     assert!(last_words(&state).contains("there is no `=======`"), "{}", last_words(&state));
+}
+
+/// It may be an edit without a name, or a final message that shows code: the model is asked, once.
+#[test]
+fn code_that_names_no_file_is_asked_about_once() {
+    let code = "Let me fix that:\n\n```python\n# slug.py\ndef slug():\n    return 1\n```\n";
+    for (text, says) in [
+        (code.to_owned(), "names `slug.py` in a comment only"),
+        (
+            code.replace("# slug.py\n", ""),
+            "the `python` block was not carried out, for it has no file name above it",
+        ),
+        (format!("{code}\nThat is all."), "Line 3 of your reply"),
+    ] {
+        let mut state = asked();
+        reply(&mut state, &text, StopReason::EndTurn);
+        let Next::Add(items) = state.next(&remarks()) else { panic!("{text}") };
+        let Some(Item::Message(message)) = items.first() else { panic!("{items:?}") };
+        let told = text_of(message);
+        assert!(told.contains(says) && told.contains("Nothing of your last reply"), "{told}");
+        state.apply(&Entry::Added { items });
+        reply(&mut state, &text, StopReason::EndTurn);
+        assert!(matches!(state.next(&remarks()), Next::Stop(StopKind::Finished)), "{text}");
+    }
+    for text in [
+        "It prints\n\n```python\nslug()\n```\n\nnow.",
+        "It prints:\n\n```text\na\n```",
+        "NEEDS INPUT: `a` or `b`?",
+    ] {
+        let mut state = asked();
+        reply(&mut state, text, StopReason::EndTurn);
+        assert!(matches!(state.next(&remarks()), Next::Stop(StopKind::Finished)), "{text}");
+    }
+    // Beside blocks that were carried out, it is told with their results.
+    let mut state = asked();
+    reply(&mut state, &format!("```bash\nls\n```\n{code}"), StopReason::EndTurn);
+    let calls = pending(&state);
+    answer(&mut state, &calls, true, "a.txt");
+    assert!(last_words(&state).contains("names `slug.py` in a comment only"));
+}
+
+#[tokio::test]
+async fn a_fragment_that_would_replace_a_file_is_refused_once() {
+    let turn = |text: &str| format!("- text: {}\n", serde_json::to_string(text).unwrap());
+    let fill = turn("```bash\nseq 20 > n.txt\n```");
+    let fragment = turn("n.txt\n```\n7\n8\n```");
+    let run = async |script: &[&str]| {
+        let mut bench = Bench::new();
+        bench.tools = ToolSet::new(Profile::Text, Wire::Chat).unwrap();
+        let ended = bench.run(&format!("{fill}{}- text: done\n", script.concat())).await;
+        (transcript(&ended.seen), bench.file("n.txt"))
+    };
+    let (seen, file) = run(&[&fragment]).await;
+    assert!(seen.contains("`n.txt` was not changed: it would lose most of its lines"), "{seen}");
+    assert!(seen.contains("replaces all 20 of them by 2. To change a part, send a SEARCH/REPLACE"));
+    assert_eq!(file.lines().count(), 20);
+    // Sent again, it is meant; and a later one is asked about again.
+    assert_eq!(run(&[&fragment, &fragment]).await.1, "7\n8\n");
+    let (_, file) = run(&[&fragment, &fragment, &fill, &fragment]).await;
+    assert_eq!(file.lines().count(), 20);
 }
 
 #[test]

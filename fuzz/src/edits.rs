@@ -15,7 +15,9 @@ pub fn check(data: &[u8]) {
                 assert!(!path.trim().is_empty(), "a file without a name");
                 edited(&edit);
             }
-            What::Malformed(why) => assert!(!why.is_empty(), "nothing is said about it"),
+            What::Malformed(why) | What::Unnamed(why) => {
+                assert!(!why.is_empty(), "nothing is said about it");
+            }
             What::Command(_) | What::Plan(_) => {}
         }
     }

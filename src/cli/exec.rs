@@ -91,6 +91,9 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         (None, true) => {}
         (None, false) => ui.data(&report.outcome.final_message),
     }
+    if report.outcome.change.is_none() {
+        ui.say("nothing was changed");
+    }
     ui.say(&format!("results are in {}", report.folder.display()));
     let applied = match report.outcome.conclusion {
         Conclusion::Done if args.apply => apply(&repository, &report, ui),
@@ -103,6 +106,9 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         }
         _ => Ok(()),
     };
+    for flag in sections::to_look_at(&report.outcome.judgement) {
+        ui.say(&format!("please look at: {flag}"));
+    }
     Ok(match applied {
         Ok(()) => super::code(report.outcome.conclusion),
         // Not an error of the command: its result has been told, and nothing may come after that.
@@ -245,8 +251,5 @@ fn apply(repository: &str, report: &RunReport, ui: Ui) -> Result<()> {
             .hint(format!("it is kept in {}", patch.display()))
     })?;
     ui.say(&format!("wrote {} files into {repository}", change.files.len()));
-    for flag in sections::to_look_at(judgement) {
-        ui.say(&format!("please look at: {flag}"));
-    }
     Ok(())
 }

@@ -13,7 +13,7 @@ use chrono::{DateTime, Utc};
 use patchwright_agent::budget::BudgetShare;
 use patchwright_agent::fallback::Fallbacks;
 use patchwright_agent::sub::{Kind, SubAgentConfig};
-use patchwright_agent::{Agent, AgentEvent, AgentSpec, Stopped, history};
+use patchwright_agent::{Agent, AgentEvent, AgentSpec, ExpectedChange, Stopped, history};
 use patchwright_base::clock::Clock;
 use patchwright_base::ui::{Ui, Verbosity};
 use patchwright_git::Oid;
@@ -79,7 +79,7 @@ pub(crate) struct Bench {
     /// The model can start others, with the same tools.
     pub(crate) with_agents: bool,
     /// The task is a change.
-    pub(crate) expects_change: bool,
+    pub(crate) expects_change: ExpectedChange,
     /// What the model is asked.
     pub(crate) task: String,
 }
@@ -151,7 +151,7 @@ impl Bench {
             model: catalogue.resolve("gpt-5.3-codex", None).unwrap(),
             tools: ToolSet::new(Profile::Codex, Wire::Responses).unwrap(),
             with_agents: false,
-            expects_change: false,
+            expects_change: ExpectedChange::None,
             task: "Make check.sh pass.".to_owned(),
         };
         bench.fresh_workspace();

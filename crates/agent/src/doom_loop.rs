@@ -3,6 +3,8 @@
 //! A circle is the same call with the same result, or the same two or three calls in turn, over and
 //! over. Three rounds bring a nudge, two more after that the end of the run. Times in results are
 //! ignored: they differ between runs of the same command.
+//!
+//! Edits that do not fit are one as well, though each is worded a little differently and the file is read in between.
 
 use std::collections::HashMap;
 
@@ -20,6 +22,10 @@ const ROUNDS_AFTER_NUDGE: usize = 2;
 const WAITING_FACTOR: usize = 5;
 /// Longest circle, in calls.
 const LONGEST_PERIOD: usize = 3;
+/// Edits that fail, without one that succeeds, until the model is told, and told again.
+const FAILED_EDITS_TO_NUDGE: usize = 4;
+/// Until the run ends. A model that has a shell and uses it may be changing files in another way.
+const FAILED_EDITS_TO_STOP: usize = 12;
 /// Calls that are looked at.
 const WINDOW: usize = LONGEST_PERIOD * (ROUNDS_TO_NUDGE + ROUNDS_AFTER_NUDGE + 1) * WAITING_FACTOR;
 
@@ -57,6 +63,51 @@ pub fn verdict(history: &[Item], nudge: &str) -> Verdict {
         }
         Some(_) | None => Verdict::Nudge,
     }
+}
+
+/// Judges the edits at the end of the history. `remark` is the text with which the model is told that none of them fits.
+pub fn failed_edits(history: &[Item], remark: &str) -> Verdict {
+    let mut succeeded: HashMap<&str, bool> = HashMap::new();
+    let (mut failed, mut since_remark, mut has_run_commands) = (0, None, false);
+    for item in history.iter().rev() {
+        match item {
+            Item::Output(output) => {
+                succeeded.insert(&output.id, output.success);
+            }
+            Item::Call(call) if is_edit(call) => match succeeded.get(call.id.as_str()) {
+                Some(true) => break,
+                Some(false) => failed += 1,
+                None => {}
+            },
+            Item::Call(call) => has_run_commands |= runs_commands(&call.name),
+            Item::Message(message) if since_remark.is_none() && is_nudge(message, remark) => {
+                since_remark = Some(failed);
+            }
+            Item::Message(_) | Item::Reasoning(_) | Item::Opaque(_) => {}
+        }
+    }
+    if failed >= FAILED_EDITS_TO_STOP && !has_run_commands {
+        Verdict::Stop
+    } else if since_remark.unwrap_or(failed) >= FAILED_EDITS_TO_NUDGE {
+        Verdict::Nudge
+    } else {
+        Verdict::Fine
+    }
+}
+
+fn is_edit(call: &ToolCall) -> bool {
+    match call.name.as_str() {
+        "apply_patch" | "replace" | "write_file" => true,
+        "str_replace_based_edit_tool" => {
+            let args = serde_json::from_str::<Value>(call.payload.as_str()).unwrap_or_default();
+            args.get("command").and_then(Value::as_str) != Some("view")
+        }
+        _ => false,
+    }
+}
+
+fn runs_commands(name: &str) -> bool {
+    matches!(name, "exec" | "exec_command" | "write_stdin" | "bash") || name.contains("shell")
 }
 
 /// How often the last `period` rounds stand at the end, one after the other. Fewer than two different
@@ -206,6 +257,53 @@ mod tests {
             ("a1 b1 a1 b2 a1 b3", Verdict::Fine),
         ] {
             assert_eq!(verdict(&history(script), "nudge"), expected, "{script}");
+        }
+    }
+
+    #[test]
+    fn edits_that_do_not_fit_are_told_and_ended() {
+        let history = |script: &str| {
+            let mut items = Vec::new();
+            for (index, word) in script.split_whitespace().enumerate() {
+                let (name, arguments, success) = match word {
+                    "!" => {
+                        items.push(note("none fits"));
+                        continue;
+                    }
+                    "read" => ("read_file", "{}", true),
+                    "view" => ("str_replace_based_edit_tool", r#"{"command":"view"}"#, false),
+                    "sh" => ("exec_command", "{}", false),
+                    "ok" => ("replace", "{}", true),
+                    _ => ("apply_patch", "{}", false),
+                };
+                let (id, name) = (format!("call_{index}"), name.to_owned());
+                let payload = Payload::Json(arguments.to_owned());
+                let call = ToolCall { id: id.clone(), name: name.clone(), payload, native: None };
+                items.push(Item::Call(call));
+                items.push(Item::Output(CallOutput {
+                    id,
+                    name,
+                    content: vec![Content::text(format!("result {index}"))],
+                    success,
+                    ran: false,
+                    goes_on: false,
+                    form: OutputForm::Function,
+                }));
+            }
+            items
+        };
+        for (script, expected) in [
+            ("x read x read x view", Verdict::Fine),
+            ("x read x read x sh x", Verdict::Nudge),
+            ("x x x ok x", Verdict::Fine),
+            ("x x x x ! x x x", Verdict::Fine),
+            ("x x x x ! x x x read x", Verdict::Nudge),
+            ("x x x x ! x x x x ! x x x x", Verdict::Stop),
+            ("x x x x ! sh x x x x ! x x x", Verdict::Fine),
+            ("x x x x ! sh x x x x ! x x x x", Verdict::Nudge),
+            ("view view view view view", Verdict::Fine),
+        ] {
+            assert_eq!(failed_edits(&history(script), "none fits"), expected, "{script}");
         }
     }
 

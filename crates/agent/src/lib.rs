@@ -47,6 +47,19 @@ use patchwright_tools::registry::ToolSet;
 use patchwright_tools::services::Services;
 use patchwright_types::task::Limits;
 
+/// Whether the task is a change of the working tree: who ends without one may be asked about it, once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExpectedChange {
+    /// Nothing is to be changed.
+    #[default]
+    None,
+    /// Words may be all that is wanted. A question to somebody is not.
+    Possible,
+    /// Nothing may have to be changed; whoever says so is believed.
+    UnlessSaid,
+    Required,
+}
+
 /// What an agent works with.
 pub struct AgentSpec<'a> {
     pub provider: &'a dyn Provider,
@@ -70,8 +83,7 @@ pub struct AgentSpec<'a> {
     pub progress: &'a dyn AgentProgress,
     /// What the tools share, sub-agents' too.
     pub services: &'a Services,
-    /// The task is a change of the working tree: who ends without one is asked about it once.
-    pub expects_change: bool,
+    pub expects_change: ExpectedChange,
     /// Models that go on when this one cannot.
     pub fallbacks: Fallbacks<'a>,
 }

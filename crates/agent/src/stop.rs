@@ -39,6 +39,13 @@ impl Stopped {
     }
 }
 
+impl Stopped {
+    /// The last message ends in a question to somebody who is not there.
+    pub fn ends_in_question(&self) -> bool {
+        matches!(self.reason, StopKind::Finished) && super::unfinished::asks(&self.final_message)
+    }
+}
+
 /// Everything after the line that starts with `NEEDS INPUT:`, that line's rest included.
 pub fn needs_input(message: &str) -> Option<&str> {
     let mut start = 0;

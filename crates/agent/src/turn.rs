@@ -18,7 +18,8 @@ use super::resume::former;
 use super::state::{Next, Remarks, State};
 use super::stop::{StopKind, Stopped, needs_input};
 use super::sub::{SubAgent, SubAgentConfig, SubAgents};
-use super::{AgentEvent, AgentSpec};
+use super::unfinished;
+use super::{AgentEvent, AgentSpec, ExpectedChange};
 use patchwright_base::error::Failure;
 use patchwright_journal::{self as journal, Entry};
 use patchwright_prompt as prompt;
@@ -240,8 +241,17 @@ impl<'a> Agent<'a> {
             return Err(StopKind::Budget(which));
         }
         let is_asked = needs_input(&self.state.final_message).is_some();
+        let words = &self.state.final_message;
+        let is_expected = match self.spec.expects_change {
+            ExpectedChange::None => false,
+            ExpectedChange::Possible => unfinished::asks(words),
+            ExpectedChange::UnlessSaid => {
+                unfinished::asks(words) || !unfinished::says_nothing_to_change(words)
+            }
+            ExpectedChange::Required => true,
+        };
         let may_be_unchanged =
-            self.spec.expects_change && self.touched.is_empty() && self.state.may_follow_up();
+            is_expected && self.touched.is_empty() && self.state.may_follow_up();
         if is_asked || self.result.is_some() || !may_be_unchanged || !self.is_unchanged().await? {
             return Err(StopKind::Finished);
         }
@@ -459,6 +469,7 @@ fn remarks(tools: &ToolSet) -> Result<Remarks, Failure> {
     let text = |name: &str| prompt::text(name).map(str::to_owned);
     Ok(Remarks {
         nudge: text("task/nudge.md")?,
+        edits: text("task/failed_edits.md")?,
         empty: text("task/empty_reply.md")?,
         cut: text("task/cut_reply.md")?,
         unfinished: text("task/unfinished_reply.md")?,

@@ -97,6 +97,32 @@ fn before_script(text: &str) -> Option<&str> {
     is_script.then(|| text[..open].trim())
 }
 
+/// The text says that there is nothing to change, and shows no code that might be meant as the change.
+pub(super) fn says_nothing_to_change(text: &str) -> bool {
+    const SAID: &[&str] = &[
+        "nothing was changed",
+        "nothing to change",
+        "nothing to do",
+        "no change",
+        "already",
+        "does not apply",
+        "doesn't apply",
+        "not applicable",
+        "unchanged",
+    ];
+    let text = without_thoughts(text).replace('’', "'").to_lowercase();
+    !text.contains("```") && SAID.iter().any(|said| text.contains(said))
+}
+
+/// The text ends in a question to somebody, who is not there to answer.
+pub(super) fn asks(text: &str) -> bool {
+    let text = without_thoughts(text).trim().trim_end_matches(['*', '_', '`', ')']).to_lowercase();
+    let Some(rest) = text.strip_suffix('?') else { return false };
+    let sentence = rest.rsplit(['.', '!', '?', ':', '\n']).next().unwrap_or_default();
+    let mut words = sentence.split(|c: char| !c.is_alphanumeric());
+    words.any(|word| matches!(word, "you" | "your" | "i" | "we"))
+}
+
 fn ends_in_announcement(text: &str) -> bool {
     let text = text.replace('’', "'").to_lowercase();
     let last = text.lines().next_back().unwrap_or_default();
@@ -126,6 +152,33 @@ fn is_activity(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::unfinished::*;
+
+    #[test]
+    fn questions_to_somebody_are_told_from_ends() {
+        for text in [
+            "Change `a` to `b`:\n\n```py\nb\n```\n\nWould you like me to apply it?",
+            "Which platform and which build options do you use?",
+            "The test is wrong. **Shall I change it?**",
+        ] {
+            assert!(asks(text), "{text}");
+        }
+        for text in [
+            "Done.",
+            "Would you like me to apply it? I did, in `a.py`.",
+            "It answers the question: is the list empty?",
+            "You ask whether it can fail. It cannot.",
+        ] {
+            assert!(!asks(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_says_that_nothing_has_to_be_changed_is_told_from_a_change_in_words() {
+        assert!(says_nothing_to_change("`SECURITY.md` is there already, so nothing was changed."));
+        assert!(says_nothing_to_change("The task doesn’t apply: there is no workflow."));
+        assert!(!says_nothing_to_change("Add SECURITY.md"));
+        assert!(!says_nothing_to_change("README.md is there already. Add:\n\n```md\n# Security\n```"));
+    }
 
     #[test]
     fn announcements_are_told_from_ends() {

@@ -78,16 +78,54 @@ pub fn is_deceptive(c: char) -> bool {
     c.is_control() || (!joins && is_invisible(c))
 }
 
+/// Characters of one line.
+const MAX_LINE: usize = 300;
+
 /// One line of plain text: visible, white space folded, at most 300 characters.
 pub fn line(text: &str) -> String {
-    let clean = visible(&without_ansi(text));
-    let folded: Vec<&str> = clean.split_whitespace().collect();
-    cut(&folded.join(" "), 300)
+    cut(&folded(text), MAX_LINE)
 }
 
-/// A command on one line: a line end, which separates commands as a space does not, shows as `⏎`.
+fn folded(text: &str) -> String {
+    let clean = visible(&without_ansi(text));
+    let words: Vec<&str> = clean.split_whitespace().collect();
+    words.join(" ")
+}
+
+/// A command on one line of at most 300 characters.
 pub fn one_line(command: &str) -> String {
-    line(&command.trim().replace("\\\n", " ").replace('\n', " ⏎ "))
+    short_command(command, MAX_LINE)
+}
+
+/// A command on one line of at most `most` characters: a line end, which separates commands as a space does not, shows
+/// as `⏎`. What is too long loses the variables that it sets first, then its middle: commands of one script begin alike.
+pub fn short_command(command: &str, most: usize) -> String {
+    let whole = joined(command.lines());
+    if whole.chars().count() <= most {
+        return whole;
+    }
+    let short = joined(command.lines().map(without_export).filter(|line| !line.is_empty()));
+    let count = short.chars().count();
+    if count <= most {
+        return short;
+    }
+    let head = most.saturating_sub(1) / 3;
+    let tail = most.saturating_sub(1) - head;
+    let at = |index: usize| short.char_indices().nth(index).map_or(short.len(), |(at, _)| at);
+    format!("{}…{}", short[..at(head)].trim_end(), short[at(count - tail)..].trim_start())
+}
+
+/// A line of a script, without the variable that it sets and does nothing else.
+fn without_export(line: &str) -> &str {
+    let Some((before, set)) = line.split_once("export ") else { return line };
+    let begins = before.trim_end().is_empty() || before.trim_end().ends_with(['(', '{']);
+    if begins && !set.contains([';', '&', '|', '\\']) { before.trim_end() } else { line }
+}
+
+fn joined<'l>(lines: impl Iterator<Item = &'l str>) -> String {
+    let lines: Vec<&str> = lines.collect();
+    let text = lines.join("\n");
+    folded(&text.trim().replace("\\\n", " ").replace('\n', " ⏎ "))
 }
 
 /// At most `most` characters; what is cut shows as `…`.
@@ -97,6 +135,19 @@ pub fn cut(text: &str, most: usize) -> String {
     }
     let end = text.char_indices().nth(most.saturating_sub(1)).map_or(0, |(at, _)| at);
     format!("{}…", text[..end].trim_end())
+}
+
+/// At most `most` characters, cut between two words where no more than half is lost by it; what is cut shows as `…`.
+pub fn cut_at_word(text: &str, most: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(most.saturating_sub(1)) else {
+        return text.to_owned();
+    };
+    if text.chars().nth(most).is_none() {
+        return text.to_owned();
+    }
+    let ends_a_word = text[end..].starts_with(char::is_whitespace);
+    let blank = text[..end].rfind(char::is_whitespace).filter(|at| *at > end / 2 && !ends_a_word);
+    format!("{}…", text[..blank.unwrap_or(end)].trim_end())
 }
 
 /// Text that is shown as it is, in which nothing can pass for a marker of ours: those get a space that
@@ -238,4 +289,30 @@ pub fn safe_log(untrusted: &str) -> String {
         out.push_str(&line.replace("##[", "# #[").replace("##vso[", "# #vso["));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tells_two_long_commands_apart_is_shown() {
+        assert_eq!(
+            one_line("export LEVEL=high\nmake \\\n  test\n"),
+            "export LEVEL=high ⏎ make test"
+        );
+        let variables: String = (0..20).map(|i| format!("export VARIABLE_{i}=value\n")).collect();
+        let script =
+            |test: &str| format!("( {variables}cargo build\n) && {{ {variables}{test}\n}}");
+        assert_eq!(
+            one_line(&script("cargo test --all")),
+            "( ⏎ cargo build ⏎ ) && { ⏎ cargo test --all ⏎ }"
+        );
+        let long =
+            short_command(&format!("./configure {} && make check", "--with-it ".repeat(90)), 40);
+        assert_eq!(long, "./configure -…it --with-it && make check");
+        // What does something else as well is part of the command.
+        let set = format!("{variables}export A=1; make\n");
+        assert_eq!(one_line(&set), "export A=1; make");
+    }
 }

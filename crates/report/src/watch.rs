@@ -108,6 +108,10 @@ fn happened(entry: &Entry) -> Option<String> {
             let (path, title) = (short(&finding.path), short(&finding.title));
             format!("finding: {} {path}: {title}", finding.priority)
         }
+        Entry::Replaced { number, finding } => {
+            let (path, title) = (short(&finding.path), short(&finding.title));
+            format!("finding {number} anew: {} {path}: {title}", finding.priority)
+        }
         Entry::Judged { finding, verdict, .. } => {
             format!("finding {finding}: {}", format!("{verdict:?}").to_lowercase())
         }
@@ -211,7 +215,11 @@ fn asked(item: &Item) -> Option<String> {
 fn check(when: &str, run: &CheckRun) -> String {
     let went = if run.is_clean() { "passed" } else { "failed" };
     let took = format_milliseconds(run.duration_ms);
-    format!("check on {}: `{}` {went} · {took}", short(when), short(&text::one_line(&run.command)))
+    format!(
+        "check on {}: `{}` {went} · {took}",
+        short(when),
+        text::short_command(&run.command, MAX_TEXT)
+    )
 }
 
 fn planned(plan: &Plan) -> Vec<String> {

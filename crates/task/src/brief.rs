@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::admit::AdmittedIssue;
 use super::checks::Checks;
-use super::job::{Baseline, Job, Subject};
+use super::job::{Job, Subject};
 use super::probe;
 use super::respond::work::{self, ChangedFiles};
 use super::run::Run;
@@ -25,6 +25,7 @@ use crate::context::services;
 use crate::context::setup;
 use crate::context::skills::{self, Skills};
 use crate::context::thread::{self, Thread};
+use patchwright_agent::ExpectedChange;
 use patchwright_base::error::Result;
 use patchwright_config::{Mode, Personality};
 use patchwright_journal::Entry;
@@ -67,7 +68,7 @@ pub struct Brief {
     /// The pictures that belong to it.
     pictures: Vec<Content>,
     /// The task is a change: a model that makes none is asked about it.
-    pub expects_change: bool,
+    pub expects_change: ExpectedChange,
     /// The JSON Schema of the result, where the task ends with one.
     pub output_schema: Option<serde_json::Value>,
     /// For the report: what was removed from or left out of the input.
@@ -122,13 +123,14 @@ impl Brief {
         let shown = job.subject.pictures(run).await?;
         brief.pictures = shown.content;
         brief.notes.extend(shown.notes);
-        let expects_change = job.baseline != Baseline::None && !job.answer_suffices;
+        let expects_change = job.expected_change();
         let baseline = baseline::render(before)?;
         let output_schema = run.config.output_schema.clone().filter(|_| job.has_result);
         if let Some(schema) = &output_schema {
             brief.task.push_str(&structured::ahead(schema)?);
         }
-        Ok(Brief { mode_text: job.mode_text, expects_change, output_schema, baseline, ..brief })
+        let mode_text = job.mode_text;
+        Ok(Brief { mode_text, expects_change, output_schema, baseline, ..brief })
     }
 
     /// The brief for a task that is in words already, and that no checks judge.
@@ -194,7 +196,7 @@ impl Brief {
             agents,
             mode,
             mode_text: None,
-            expects_change: false,
+            expects_change: ExpectedChange::None,
             output_schema: None,
             standing: String::new(),
             map: map::render(paths.iter().map(String::as_str), sources.subjects),
@@ -245,7 +247,9 @@ impl Brief {
 
     /// What every agent of the run is told before its own task.
     pub fn surroundings(&self, run: &Run<'_>, sandbox: &Running) -> Result<Vec<Item>> {
-        let environment = self.environment(run, sandbox)?;
+        // The task names the checks, and these agents get tasks of their own.
+        let checks = self.checks.clone();
+        let environment = Environment { checks, ..self.environment(run, sandbox)? };
         let layers = [
             (Role::Developer, environment::render(&environment)),
             (Role::Developer, self.standing.clone()),
@@ -288,15 +292,19 @@ impl Brief {
             allowed_hosts: allowed_hosts(run)?,
             writable,
             sandbox: sandbox_words(run),
+            has_no_sockets: run.world.sandbox.name() == "local",
             image: if has_image(run) { self.image.clone() } else { String::new() },
             found: self.found.clone(),
             command_timeout: (self.mode != Mode::Plan).then_some(limits.command_timeout),
             time_budget: run.remaining(),
             max_turns: limits.max_turns,
-            max_cost_usd: Some(limits.max_cost_usd).filter(|dollars| *dollars > 0.0),
+            // Of a model without a price nobody knows the cost, so the limit ends nothing.
+            max_cost_usd: (run.world.model.price.is_some() && limits.max_cost_usd > 0.0)
+                .then_some(limits.max_cost_usd),
             submodules: run.submodules.paths(),
+            absent_submodules: run.submodules.absent(),
             sparse: if self.is_sparse { run.config.checkout.sparse.clone() } else { Vec::new() },
-            checks: self.checks.clone(),
+            checks: Vec::new(),
         })
     }
 

@@ -7,6 +7,7 @@ use super::admit::AdmittedIssue;
 use super::respond::admit::AdmittedCommand;
 use super::respond::work::Instruction;
 use super::workspace::Checkout;
+use patchwright_agent::ExpectedChange;
 use patchwright_base::error::Result;
 use patchwright_config::Mode;
 use patchwright_git::Oid;
@@ -77,6 +78,16 @@ impl<'a> Job<'a> {
     }
 
     /// What the model says last becomes a title.
+    /// Of a campaign, the task itself says that nothing may have to be changed.
+    pub(super) fn expected_change(&self) -> ExpectedChange {
+        match self.subject {
+            _ if self.baseline == Baseline::None => ExpectedChange::None,
+            _ if self.answer_suffices => ExpectedChange::Possible,
+            Subject::Campaign(_) => ExpectedChange::UnlessSaid,
+            _ => ExpectedChange::Required,
+        }
+    }
+
     pub(super) fn names_its_change(&self) -> bool {
         let has_forge = !matches!(self.subject, Subject::Exec(_));
         has_forge && self.commit_title.is_none() && self.baseline != Baseline::None

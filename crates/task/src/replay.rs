@@ -203,7 +203,8 @@ async fn converse(
         cancel: CancellationToken::new(),
         progress: &progress,
         services: &services,
-        expects_change: harness::was_asked_for_change(&recording.lines),
+        // Who was asked for a change in the recording is asked here.
+        expects_change: harness::expected_change(&recording.lines),
         fallbacks,
     })
     .with_agents(sub_agents);

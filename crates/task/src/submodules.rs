@@ -30,6 +30,8 @@ const MAX_DEPTH: usize = 5;
 const MAX_FETCHED: usize = 100;
 /// Notes about single ones.
 const MAX_NOTES: usize = 20;
+/// Paths in one note.
+const MAX_SHOWN: usize = 5;
 
 /// The submodules of a run.
 #[derive(Debug, Default)]
@@ -40,6 +42,8 @@ pub(crate) struct Submodules {
     fetched: BTreeMap<String, FetchedCommit>,
     /// Commits of heads that were tried, by path, and where we have them.
     tried: tokio::sync::Mutex<BTreeMap<(String, Oid), Option<FetchedCommit>>>,
+    /// Paths of those that were not fetched.
+    absent: Mutex<Vec<String>>,
     notes: Mutex<Vec<String>>,
 }
 
@@ -58,6 +62,7 @@ impl Submodules {
         let which = run.config.checkout.submodules;
         let mut found = Submodules::default();
         if which == Which::Off {
+            found.leave_all(run, rules).await;
             return found;
         }
         let parent = rules.address.as_deref().and_then(|address| Url::parse(address).ok());
@@ -93,6 +98,23 @@ impl Submodules {
             }
         }
         found
+    }
+
+    /// Nothing is to be fetched. A check that needs what is not there fails in words of its own, so people and the model are
+    /// told.
+    async fn leave_all(&self, run: &Run<'_>, rules: &Workspace) {
+        let (repo, base) = (rules.repo.clone(), rules.base);
+        let Ok(listed) = blocking(move || modules::of_commit(&repo, base)).await else { return };
+        let paths: Vec<_> = listed.iter().map(|module| text::line(&module.path)).collect();
+        if paths.is_empty() {
+            return;
+        }
+        let shown = paths.iter().take(MAX_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = if paths.len() > MAX_SHOWN { ", …" } else { "" };
+        run.environment.ui.say(&format!(
+            "note: submodules are not fetched, so these folders are empty: {shown}{more} (`--submodules true` fetches them)"
+        ));
+        *self.absent.lock() = paths;
     }
 
     /// Fetches one; where it was fetched from and is now, or why it was not.
@@ -149,6 +171,11 @@ impl Submodules {
         self.fetched.keys().take(MAX_NOTES).map(|path| text::line(path)).collect()
     }
 
+    /// The folders that stay empty.
+    pub(super) fn absent(&self) -> Vec<String> {
+        self.absent.lock().iter().take(MAX_NOTES).cloned().collect()
+    }
+
     /// What people should know about those that are not there.
     pub(super) fn notes(&self) -> Vec<String> {
         self.notes.lock().clone()
@@ -156,6 +183,7 @@ impl Submodules {
 
     fn left_out(&self, run: &Run<'_>, path: &str, why: &str) {
         let (path, why) = (text::line(path), text::line(why));
+        self.absent.lock().push(path.clone());
         self.note(run, format!("the submodule `{path}` was not fetched: {why}"));
     }
 

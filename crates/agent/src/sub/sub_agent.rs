@@ -14,7 +14,7 @@ use super::super::history;
 use super::super::stop::StopKind;
 use super::super::sub_agent_log::{self, Status, SubAgentLog};
 use super::super::turn::Agent;
-use super::super::{AgentEvent, AgentSpec};
+use super::super::{AgentEvent, AgentSpec, ExpectedChange};
 use super::{Kind, KindFallback, SubAgentContext};
 use patchwright_journal::Entry;
 use patchwright_provider::item::Role;
@@ -211,7 +211,7 @@ pub(super) async fn live(
         cancel: common.cancel.clone(),
         progress: &progress,
         services: common.services,
-        expects_change: false,
+        expects_change: ExpectedChange::None,
         fallbacks: fallbacks(&common, &kind),
     };
     let mut agent = Agent::new(spec).into_sub_agent(&sub_agent, &common.budget);

@@ -193,7 +193,17 @@ fn ruby(root: &Root<'_>) -> Option<String> {
     if root.has("spec") {
         return Some("bundle exec rspec".to_owned());
     }
-    root.has("Rakefile").then(|| "bundle exec rake test".to_owned())
+    // A task that does not exist would fail before and after every change.
+    let rakefile = root.text("Rakefile").filter(|_| root.has("Rakefile"))?;
+    let is_tested = root.has("test")
+        || ["TestTask", ":test", "task test", "task \"test\"", "task 'test'", "load_tasks"]
+            .iter()
+            .any(|sign| rakefile.contains(sign));
+    let has_spec = || rakefile.contains("RSpec::Core::RakeTask");
+    match () {
+        () if is_tested => Some("bundle exec rake test".to_owned()),
+        () => has_spec().then(|| "bundle exec rake spec".to_owned()),
+    }
 }
 
 fn php(root: &Root<'_>) -> Option<String> {

@@ -29,6 +29,11 @@ fn what_ci_builds_is_part_of_the_check() {
             "      - run: npm run build && npm run lint\n      - run: npm test\n",
             "npm run build && npm test",
         ),
+        // The first line that fails ends a step, also one that is written differently here.
+        (
+            "      - run: |\n          npm run build \\\n            --all\n          npm run compile -- \"$(nproc)\"\n      - run: npm test\n",
+            "( bash -e -c 'npm run build    --all\nnpm run compile -- \"$(nproc)\"'\n) && npm test",
+        ),
         // These are for others.
         ("      - run: npm run build:docs\n      - run: npm test\n", "npm test"),
         (

@@ -33,7 +33,7 @@ fn folders_count_as_folders() {
 
 #[test]
 fn conventions_follow_lock_files_and_workspaces() {
-    let rows: [Row<'_>; 20] = [
+    let rows: [Row<'_>; 23] = [
         (
             &[("pyproject.toml", "pytest"), ("uv.lock", "")],
             &["export PATH=\"$PWD/.venv/bin:$PATH\"; python -m pytest -q"],
@@ -78,6 +78,15 @@ fn conventions_follow_lock_files_and_workspaces() {
         (&[("Rakefile", "Rake::TestTask.new\n")], &["rake test"]),
         (&[("Rakefile", "RSpec::Core::RakeTask.new(:spec)\n")], &["rake spec"]),
         (&[("Rakefile", "task :build\n")], &[]),
+        (&[("Gemfile", ""), ("Rakefile", "task :release_all\n")], &[]),
+        (
+            &[("Gemfile", ""), ("Rakefile", "Rails.application.load_tasks\n")],
+            &["bundle exec rake test"],
+        ),
+        (
+            &[("Gemfile", ""), ("Rakefile", "RSpec::Core::RakeTask.new\n")],
+            &["bundle exec rake spec"],
+        ),
         (&[(".rspec", ""), ("spec/a_spec.rb", "")], &["rspec"]),
     ];
     for (files, expected) in rows {

@@ -78,7 +78,6 @@ fn made(
     if builds.len() > MAX_BUILD {
         return None;
     }
-    let is_whole = builds == step.command.trim_end();
     let is_wanted = |part: &str| {
         classify::purpose(part) != StepPurpose::Build
             || (is_for_it(part)
@@ -94,10 +93,8 @@ fn made(
         return None;
     }
     let joined = parts.join(" && ");
-    let command = match is_whole && joined == builds {
-        true => step.with_environment(),
-        false => step.exports() + &joined,
-    };
+    // Of several lines the first that fails ends the step, whichever are left of them.
+    let command = CiStep { command: joined, ..step.clone() }.with_environment();
     let command = if step.may_fail { format!("{{ {command}\n}} || true") } else { command };
     Some(Build { command, folder: step.folder.clone() })
 }

@@ -197,9 +197,9 @@ impl CampaignClosing<'_> {
         let marker = report::marker("campaign-closed", self.name);
         if pull.open {
             self.say(target, &pull);
-            self.summary.closed += 1;
         }
         if self.options.dry_run {
+            self.summary.closed += usize::from(pull.open);
             if !self.options.keep_branches {
                 self.branch(target, repository, &pull).await?;
             }
@@ -211,6 +211,7 @@ impl CampaignClosing<'_> {
             self.forge.upsert_comment(repository, number, &marker, None, &body).await?;
             self.closing(target, Closing::Begun).await?;
             self.forge.close_pull(repository, number).await?;
+            self.summary.closed += 1;
         }
         // `Superseded` means that we closed it, so that another campaign of the name may propose the change
         // again.

@@ -67,7 +67,7 @@ pub(super) fn of(
     finished: FinishedJob,
 ) -> Result<TargetResult, TargetError> {
     let FinishedJob { worked, judged, outcome } = finished;
-    let question = worked.stopped.needs_input().map(str::to_owned);
+    let is_question = matches!(outcome.conclusion, Conclusion::NeedsInput);
     let words = worked.stopped.final_message.clone();
     if !matches!(worked.stopped.reason, StopKind::Finished)
         && let Some(trouble) = target_error::of_stop(worked.stopped.reason)
@@ -77,7 +77,7 @@ pub(super) fn of(
     let reason = outcome.reason.clone().unwrap_or_default();
     let final_trouble =
         |class, failure| Err(TargetError::new(class, RetryDecision::Final, failure));
-    if question.is_some() {
+    if is_question {
         let failure = Failure::nothing_to_do(reason).hint("say more in the campaign's prompt");
         return final_trouble(ErrorClass::Agent, failure);
     }

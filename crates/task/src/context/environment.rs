@@ -24,6 +24,8 @@ pub struct Environment {
     pub image: String,
     /// What was found in it.
     pub found: InstalledPrograms,
+    /// Commands cannot open sockets, not even to one another.
+    pub has_no_sockets: bool,
     /// How long one command may take; unknown when absent.
     pub command_timeout: Option<Duration>,
     /// What is left of the run's time.
@@ -34,6 +36,8 @@ pub struct Environment {
     pub max_cost_usd: Option<f64>,
     /// Folders with files of other repositories.
     pub submodules: Vec<String>,
+    /// Folders that are empty, because the submodules that belong there were not fetched.
+    pub absent_submodules: Vec<String>,
     /// The folders of the repository that are there; all when empty.
     pub sparse: Vec<String>,
     /// The commands by which the change will be judged.
@@ -226,7 +230,12 @@ pub fn render(environment: &Environment) -> String {
     if !environment.found.programs.is_empty() {
         row("programs", &environment.found.programs.join(", "));
     }
-    if environment.allowed_hosts.is_empty() {
+    if environment.allowed_hosts.is_empty() && environment.has_no_sockets {
+        row(
+            "network_access",
+            "none; no sockets at all, not even on localhost: a test that starts a server fails here",
+        );
+    } else if environment.allowed_hosts.is_empty() {
         row("network_access", "none");
     } else {
         row("network_access", &format!("only {}", environment.allowed_hosts.join(", ")));
@@ -251,8 +260,17 @@ pub fn render(environment: &Environment) -> String {
         let paths = environment.submodules.join(", ");
         row("submodules", &format!("{paths} (to read; changes in them are not kept)"));
     }
+    if !environment.absent_submodules.is_empty() {
+        let paths = environment.absent_submodules.join(", ");
+        row(
+            "empty_submodules",
+            &format!("{paths} (not fetched: what needs them cannot be built here)"),
+        );
+    }
     for check in &environment.checks {
-        row("check_command", check);
+        // A line end separates commands, so it stays.
+        let lines: Vec<_> = check.lines().map(in_one_line).collect();
+        let _ = writeln!(out, "  <check_command>{}</check_command>", lines.join("\n"));
     }
     out.push_str("</environment_context>");
     out

@@ -3,20 +3,21 @@
 
 use std::path::Path;
 
-use patchwright_agent::{StopKind, history};
+use patchwright_agent::{ExpectedChange, StopKind, history};
 use patchwright_base::error::Failure;
 use patchwright_journal::{Entry, Line};
 use patchwright_prompt as prompt;
 use patchwright_provider::item::Item;
 use patchwright_sandbox::PreparedImage;
 
-/// The model had ended without a change, and was told so.
-pub(super) fn was_asked_for_change(lines: &[Line]) -> bool {
-    let Ok(unchanged) = prompt::text("task/unchanged.md") else { return false };
+/// The model is asked about a missing change where it was asked in the recording.
+pub(super) fn expected_change(lines: &[Line]) -> ExpectedChange {
+    let Ok(unchanged) = prompt::text("task/unchanged.md") else { return ExpectedChange::None };
     let is_it = |item: &Item| *item == history::note(unchanged);
-    lines
+    let was_asked = lines
         .iter()
-        .any(|line| matches!(&line.entry, Entry::Added { items } if items.iter().any(is_it)))
+        .any(|line| matches!(&line.entry, Entry::Added { items } if items.iter().any(is_it)));
+    if was_asked { ExpectedChange::Required } else { ExpectedChange::None }
 }
 
 /// Items that follow checks of the loop were said by the harness; all others the agent says itself.
