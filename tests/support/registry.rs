@@ -115,9 +115,11 @@ fn serve(
         return;
     }
     let npm = |name: &str| {
+        let bin = if name == "bun" { "bun.sh" } else { "i.js" };
         let version = serde_json::json!({
             "name": name,
             "version": "1.0.0",
+            "bin": bin,
             "dist": {"tarball": format!("http://npm.test:{port}/{name}-1.0.0.tgz")},
         });
         let about = serde_json::json!({

@@ -114,6 +114,7 @@ fn share(run: &Run<'_>) -> Duration {
 fn plan(run: &Run<'_>, command: &str, place: usize, side: CheckTarget<'_>) -> PlannedCheck {
     let whole = run.config.limits.command_timeout;
     let before = side.before(command);
+    let is_open = before.is_none_or(|before| before.unrunnable);
     let short = short_time(before, whole);
     // Other sandboxes have no `/tmp` of their own.
     let has_place = run.world.sandbox.name() == "docker";
@@ -128,6 +129,7 @@ fn plan(run: &Run<'_>, command: &str, place: usize, side: CheckTarget<'_>) -> Pl
             .map(|before| Duration::from_millis(before.duration_ms)),
         report,
         is_local: run.config.sandbox == SandboxChoice::Local,
+        setup_failed: run.setup.lock().why_failed().filter(|_| is_open),
     }
 }
 

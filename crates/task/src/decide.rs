@@ -32,6 +32,7 @@ pub(super) fn decide(
     // A plan is an answer, too.
     let words_are_enough = job.answer_suffices || run.config.mode == Mode::Plan;
     let (conclusion, reason) = conclude(words_are_enough, worked, judged, &evidence);
+    let reason = reason.map(|reason| after_setup(reason, &evidence, &run.setup.lock()));
     let (conclusion, reason) = match (&worked.output, conclusion) {
         (Output::Unfit(why), Conclusion::Done | Conclusion::NothingToDo) => {
             (Conclusion::Partial, Some(format!("the result does not fit its schema: {why}")))
@@ -266,20 +267,33 @@ fn red(evidence: &Evidence) -> Option<String> {
     })
 }
 
+/// What the checks have against the change, with what may be the cause where no test ran: that setup failed.
+fn after_setup(reason: String, evidence: &Evidence, setup: &SetupReport) -> String {
+    let ran = |run: &Option<CheckRun>| run.as_ref().is_some_and(|run| run.tests.is_some());
+    let is_tested = evidence.red().iter().any(|row| ran(&row.base) || ran(&row.head));
+    match setup.why_failed() {
+        Some(why) if !is_tested && red(evidence).as_ref() == Some(&reason) => {
+            format!("{reason}; no test ran, and setup had failed ({why})")
+        }
+        Some(_) | None => reason,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use crate::decide::{AgentResult, Conclusion, StopKind, conclude};
+    use crate::decide::{AgentResult, Conclusion, StopKind, after_setup, conclude};
     use crate::settle::JudgedChange;
     use crate::structured::Output;
     use patchwright_agent::Stopped;
     use patchwright_git::Oid;
     use patchwright_git::tree::{Change, FileChange, OverLimit};
     use patchwright_policy::{HeldBack, Judgement, Violation};
-    use patchwright_types::evidence::{CheckRun, Evidence, EvidenceRow};
+    use patchwright_types::evidence::{CheckRun, Evidence, EvidenceRow, TestResults};
     use patchwright_types::outcome::Spending;
     use patchwright_types::plan::Plan;
+    use patchwright_types::setup::{SetupReport, SetupStep};
 
     fn worked(reason: StopKind, final_message: &str) -> AgentResult {
         let stopped = Stopped {
@@ -356,6 +370,30 @@ mod tests {
             let (conclusion, reason) =
                 conclude(false, &worked(StopKind::Finished, "Done."), &judged, &evidence);
             assert_eq!((conclusion, reason.as_deref()), (expected, said), "{about}");
+        }
+    }
+
+    #[test]
+    fn a_red_check_without_tests_is_told_with_the_setup_that_failed() {
+        let step = SetupStep { name: "npm ci".to_owned(), ..SetupStep::default() };
+        let setup = SetupReport { steps: vec![step], ..SetupReport::default() };
+        let evidence = |run: &CheckRun| Evidence {
+            rows: vec![EvidenceRow::new(Some(run.clone()), Some(run.clone()))],
+            ..Evidence::default()
+        };
+        let said = "`make test` still fails, as it did before the change";
+        let with = format!(
+            "{said}; no test ran, and setup had failed (`npm ci`: not run: the time for setup was up)"
+        );
+        let tested = CheckRun { tests: Some(TestResults::default()), ..check(1) };
+        for (about, run, setup, reason, expected) in [
+            ("setup failed", check(1), &setup, said, with.as_str()),
+            ("setup went well", check(1), &SetupReport::default(), said, said),
+            ("tests ran", tested, &setup, said, said),
+            ("another reason", check(1), &setup, "the limit was met", "the limit was met"),
+        ] {
+            let told = after_setup(reason.to_owned(), &evidence(&run), setup);
+            assert_eq!(told, expected, "{about}");
         }
     }
 

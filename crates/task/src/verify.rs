@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use patchwright_base::text;
 use patchwright_ecosystems::results::{self, Report};
+use patchwright_ecosystems::setup::absent_packages;
 use patchwright_guest::protocol::{Exec, MAX_OUTPUT_CAP};
 use patchwright_guest::tool::CommandOutput;
 use patchwright_sandbox::client::{Client, GuestError};
@@ -45,6 +46,8 @@ pub struct PlannedCheck {
     pub report: Option<Report>,
     /// In the local sandbox, whose programs are those of the machine.
     pub is_local: bool,
+    /// Why setup failed, where nothing is known of the check but that it could not be run before.
+    pub setup_failed: Option<String>,
 }
 
 /// Runs the commands one after the other with `sh -lc`, each at most its own time and all of them at most
@@ -122,7 +125,8 @@ fn out_of_time(share: Duration) -> String {
 
 fn exec(command: &str, timeout: Duration) -> Exec {
     Exec {
-        argv: vec!["sh".to_owned(), "-lc".to_owned(), command.to_owned()],
+        // Tests of colours fail with it, and no CI sets it.
+        argv: vec!["sh".to_owned(), "-lc".to_owned(), format!("unset NO_COLOR; {command}")],
         cwd: None,
         env: BTreeMap::from([("CI".to_owned(), "true".to_owned())]),
         timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
@@ -175,7 +179,11 @@ async fn of_output(
     let (tests, tail) = tokio::task::spawn_blocking(parsing).await.unwrap_or_default();
     let tests = Some(tests).filter(|tests| !tests.is_empty());
     let is_judged = timed_out || exit_code == 0 || tests.is_some();
-    let missing = if is_judged { None } else { what_is_missing(exit_code, &tail, check.is_local) };
+    let missing = || {
+        what_is_missing(exit_code, &tail, check.is_local)
+            .or_else(|| without_packages(&tail, check.setup_failed.as_deref()?))
+    };
+    let missing = if is_judged { None } else { missing() };
     let note = match exit_code {
         _ if timed_out => Some(stopped(timeout, check.why_short)),
         137 => Some("killed, perhaps for want of memory".to_owned()),
@@ -219,6 +227,15 @@ fn what_is_missing(exit_code: i32, tail: &str, is_local: bool) -> Option<String>
             format!("a program is missing {place}: {}", text::cut(line.trim(), 200))
         }),
     }
+}
+
+/// What shows that it had no packages to work with, after a setup that failed for this reason.
+fn without_packages(tail: &str, setup_failed: &str) -> Option<String> {
+    let line = absent_packages(tail)?;
+    Some(format!(
+        "setup failed ({setup_failed}), and packages are missing: {}",
+        text::cut(line, 200)
+    ))
 }
 
 /// Gradle's daemon asks for an address of the machine before it does anything else, and ends without one.
@@ -295,6 +312,16 @@ mod tests {
     }
 
     #[test]
+    fn packages_that_setup_could_not_get_are_named_with_its_reason() {
+        let go = "a.go:3:8: x.org/y@v1: module lookup disabled by GOPROXY=off\nFAIL";
+        let expected = "setup failed (`go mod download`: no answer), and packages are missing: a.go:3:8: x.org/y@v1: \
+                        module lookup disabled by GOPROXY=off";
+        let found = without_packages(go, "`go mod download`: no answer");
+        assert_eq!(found.as_deref(), Some(expected));
+        assert_eq!(without_packages("--- FAIL: TestX", "`go mod download`: no answer"), None);
+    }
+
+    #[test]
     fn a_check_that_had_less_time_than_it_needs_says_nothing_about_the_code() {
         let second = Duration::from_secs(1);
         let check = |before: Option<u32>| PlannedCheck {
@@ -304,6 +331,7 @@ mod tests {
             before: before.map(|seconds| second * seconds),
             report: None,
             is_local: false,
+            setup_failed: None,
         };
         assert!(is_cut_off(&check(Some(10)), second * 15));
         assert!(!is_cut_off(&check(Some(10)), second * 20), "it may never end");

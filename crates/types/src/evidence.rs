@@ -191,7 +191,7 @@ impl EvidenceRow {
         if head.passed() {
             return self.of_success(head);
         }
-        let before_passed = base.is_some_and(CheckRun::passed);
+        let has_run = base.is_some_and(CheckRun::was_run);
         let is_endless = head.timed_out && base.is_some_and(|base| base.timed_out);
         match head.exit_code {
             // Whoever makes a failing check take its sandbox along must not be better off.
@@ -200,7 +200,8 @@ impl EvidenceRow {
             }
             None if !head.timed_out => return Standing::NotRun,
             _ if head.is_flaky() => return Standing::Flaky,
-            _ if is_endless || (head.unrunnable && !before_passed) => return Standing::Unknown,
+            // What could be run before and cannot any more is the change's doing.
+            _ if is_endless || (head.unrunnable && !has_run) => return Standing::Unknown,
             _ => {}
         }
         let has_failed = base.is_some_and(CheckRun::failed);
@@ -433,6 +434,7 @@ mod tests {
             ("came and went before", Some(twice(fails(), passes())), fails(), Standing::Broken),
             ("no program", Some(unrunnable()), unrunnable(), Standing::Unknown),
             ("lost its program", Some(passes()), unrunnable(), Standing::Broken),
+            ("lost it where it failed", Some(fails()), unrunnable(), Standing::StillFailing),
             ("got its program", Some(unrunnable()), fails(), Standing::Broken),
             ("never ends", Some(endless()), endless(), Standing::Unknown),
             ("ends no more", Some(passes()), endless(), Standing::Broken),
