@@ -1,6 +1,7 @@
 //! The repository's own checks in whole runs: where they come from, where they run, what is said of each
 //! test, what goes back to the model, and what a run is worth whose checks are red.
 
+mod altered;
 mod found;
 mod hidden_codes;
 mod line_ends;

@@ -148,7 +148,9 @@ fn a_failing_test_that_is_deleted_is_not_repaired_where_its_runner_names_failure
     let verify = "sh ./gotest # go test ./...";
     let deleted = sh("sed -i '/TestAbs/,/^}/d' calc_test.go");
     let world = in_docker(&files, [deleted, say("Done."), say("It is done.")]);
-    world.run(&["issue", "acme/app#7", "--verify", verify]).expect(20);
+    let output = world.run(&["issue", "acme/app#7", "--verify", verify]).expect(20);
+    assert!(output.text().contains("failed with exit code 1 (1 test fails)"), "{}", output.text());
+    assert!(!told(&world, 2).contains("your change repaired"), "{}", told(&world, 2));
     let pull = &world.github.pulls()[0];
     assert!(pull.draft && pull.body.contains("tests that failed no longer run"), "{}", pull.body);
     assert!(pull.body.contains("removed or renamed, 0 added: `TestAbs`"), "{}", pull.body);

@@ -5,6 +5,7 @@
 //! a file *held back* (handed over as a patch), or a *flag* (shown to the reviewer; some flags make
 //! the pull request a draft). The lists are tables in [`paths`], [`secrets`] and [`content`].
 
+pub mod altered_tests;
 pub mod content;
 pub mod git_folder;
 pub mod names;

@@ -58,7 +58,7 @@ impl RemovedTests {
 }
 
 /// The test of this name in this file is the one that a runner calls so.
-fn is_it(path: &str, name: &str, test: &str) -> bool {
+pub(super) fn is_it(path: &str, name: &str, test: &str) -> bool {
     let is_identifier = |c: char| c.is_alphanumeric() || c == '_';
     if !name.chars().all(is_identifier) {
         return test.contains(name);

@@ -78,7 +78,7 @@ fn failed_check(FailedCheck { row, last }: &FailedCheck<'_>) -> Option<Value> {
     };
     Some(context! {
         command => row.command.as_str(),
-        verdict => row.lost_tests().map_or_else(|| verdict(head), no_tests),
+        verdict => if row.lost_tests().is_some() { no_tests(row) } else { ending(head) },
         before => before(row),
         since,
         lists,
@@ -87,7 +87,8 @@ fn failed_check(FailedCheck { row, last }: &FailedCheck<'_>) -> Option<Value> {
 }
 
 /// How a check ended that ran tests before: without any.
-fn no_tests(before: u64) -> String {
+fn no_tests(row: &EvidenceRow) -> String {
+    let before = row.tests_before().map_or_else(|| "some".to_owned(), |count| count.to_string());
     format!("exit code 0, but no test was seen to run; before your change there were {before}")
 }
 
@@ -105,6 +106,11 @@ fn before(row: &EvidenceRow) -> &'static str {
             "it failed before your change, and passes because tests that failed no longer run; repair \
              what they test, unless they are what you were asked to remove"
         }
+        (Some(base), Standing::Altered) if base.failed() => {
+            "it failed before your change, and passes because you changed the tests that failed and \
+             nothing else; repair what they test, unless correcting these tests is what you were \
+             asked to do"
+        }
         (Some(base), Standing::Improved) if base.failed() => {
             "it failed before your change too, and in more tests"
         }
@@ -114,17 +120,29 @@ fn before(row: &EvidenceRow) -> &'static str {
 }
 
 fn lists_of(tests: &Comparison) -> Vec<NamedList> {
+    let new_failing = match tests.is_base_partial {
+        true => "Tests that fail, and that the run before your change did not reach",
+        false => "Tests that were not there before and fail",
+    };
+    let gone = match tests.is_partial {
+        true => "Tests that failed before, and of which this run, which broke off, says nothing",
+        false => "Tests that failed before and no longer run",
+    };
     let lists = [
         NamedList::new("Tests that passed before your change and fail now", &tests.broke),
-        NamedList::new("Tests that were not there before and fail", &tests.new_failing),
+        NamedList::new(new_failing, &tests.new_failing),
         NamedList::new(
             "Tests that passed in one of two runs before your change and fail each time now",
             &tests.no_longer_passing,
         ),
         NamedList::new("Tests that failed before your change and still fail", &tests.still_failing),
-        NamedList::new("Tests that failed before and no longer run", &tests.gone),
+        NamedList::new(gone, &tests.gone),
         NamedList::new("Tests that passed before and no longer run", &tests.dropped),
         NamedList::new("Tests that your change repaired", &tests.fixed),
+        NamedList::new(
+            "Tests that pass since your change altered the tests themselves, which shows no repair",
+            &tests.altered,
+        ),
         NamedList::new("Tests that fail once and pass once", &tests.flaky),
     ];
     lists.into_iter().filter(|list| list.count > 0).collect()
@@ -210,10 +228,9 @@ pub fn baseline(runs: &[CheckRun]) -> Result<String> {
 }
 
 fn state(run: &CheckRun) -> String {
-    let tests = run.tests.as_ref().map(|tests| &tests.counts);
-    let tests = tests.map(|counts| match counts.bad() {
-        0 => format!(", {} tests", counts.all()),
-        bad => format!(", {bad} of {} tests fail", counts.all()),
+    let tests = run.tests.as_ref().and_then(|tests| match tests.failures() {
+        Some(failures) => Some(format!(", {failures}")),
+        None => tests.total().map(|all| format!(", {all} tests")),
     });
     let tests = tests.unwrap_or_default();
     let seconds = run.duration_ms / 1000;
@@ -227,10 +244,28 @@ fn state(run: &CheckRun) -> String {
             )
         }
         _ if run.is_flaky() => {
-            format!("{}{tests}; it passed when it was run once more.", verdict(run))
+            format!("{}{tests}; it passed when it was run once more.", ending(run))
         }
-        _ if run.again.is_some() => format!("{}{tests}, twice ({seconds} s).", verdict(run)),
-        _ => format!("{}{tests} ({seconds} s).", verdict(run)),
+        _ => {
+            format!("{}{tests}{} ({seconds} s).", ending(run), second(run))
+        }
+    }
+}
+
+/// How the second run of a check that failed went.
+fn second(run: &CheckRun) -> String {
+    match &run.again {
+        None => String::new(),
+        Some(again) if ending(again) == ending(run) => ", twice".to_owned(),
+        Some(again) => format!("; when it was run once more, {}", ending(again)),
+    }
+}
+
+/// How it ended, and whether its tests came to their end.
+fn ending(run: &CheckRun) -> String {
+    match run.runner_broke_off() {
+        true => format!("{}, its tests broke off before their end", verdict(run)),
+        false => verdict(run),
     }
 }
 

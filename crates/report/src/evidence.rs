@@ -139,10 +139,15 @@ pub fn lost_tests(evidence: &Evidence) -> Vec<String> {
         tests.is_some_and(|tests| tests.runners.iter().any(|runner| runner.may_be_silent()))
     };
     let lost = evidence.rows.iter().filter(|row| row.lost_tests().is_some() || !is_silent(row));
-    let lost = lost.filter_map(|row| Some((&row.command, row.unseen_tests()?)));
+    let lost = lost.filter(|row| row.unseen_tests().is_some());
+    let lost = lost.map(|row| (&row.command, row.tests_before()));
     lost.map(|(command, count)| {
-        let tests = if count == 1 { "1 test".to_owned() } else { format!("{count} tests") };
-        let command = code(&text::cut(&text::one_line(command), MAX_NAME));
+        let tests = match count {
+            Some(1) => "1 test".to_owned(),
+            Some(count) => format!("{count} tests"),
+            None => "tests".to_owned(),
+        };
+        let command = code(&text::short_command(command, MAX_NAME));
         format!(
             "{command} ran {tests} before the change and none with it, as far as its output says."
         )
@@ -152,14 +157,23 @@ pub fn lost_tests(evidence: &Evidence) -> Vec<String> {
 
 /// The tests of which something can be said, by what became of them.
 pub(super) fn lists(tests: &Comparison) -> Vec<(&'static str, &Names)> {
+    let new_failing = match tests.is_base_partial {
+        true => "Fail, and were not reached before",
+        false => "New, and fail",
+    };
+    let gone = match tests.is_partial {
+        true => "Failed before, and not reached by a run that broke off",
+        false => "Failed before, and no longer run",
+    };
     let lists = [
         ("Fixed", &tests.fixed),
+        ("Pass after a change to the test itself", &tests.altered),
         ("Broke", &tests.broke),
-        ("New, and fail", &tests.new_failing),
+        (new_failing, &tests.new_failing),
         ("Failed once of two times before, and fail each time now", &tests.no_longer_passing),
         ("Fail as before", &tests.still_failing),
-        ("Flaky: failed, and passed when run once more", &tests.flaky),
-        ("Failed before, and no longer run", &tests.gone),
+        ("Flaky: failed in one of two runs of the same tree", &tests.flaky),
+        (gone, &tests.gone),
         ("Passed before, and no longer run", &tests.dropped),
     ];
     lists.into_iter().filter(|(_, names)| !names.is_empty()).collect()
@@ -168,8 +182,12 @@ pub(super) fn lists(tests: &Comparison) -> Vec<(&'static str, &Names)> {
 /// What the checks printed that are against the change, those that it broke first.
 fn outputs(out: &mut String, evidence: &Evidence) {
     let broken = newly_failing(evidence);
-    let still =
-        evidence.standing(&[Standing::StillFailing, Standing::Improved, Standing::Silenced]);
+    let still = evidence.standing(&[
+        Standing::StillFailing,
+        Standing::Improved,
+        Standing::Silenced,
+        Standing::Altered,
+    ]);
     let shown = broken.into_iter().chain(still);
     let shown = shown.filter_map(|row| Some((row, row.head.as_ref()?)));
     for (row, run) in shown.filter(|(_, run)| !run.tail.is_empty()).take(MAX_OUTPUTS) {
@@ -199,7 +217,7 @@ pub(super) fn word(run: &CheckRun, standing: Standing) -> String {
         _ if run.timed_out => "",
         Some(0) if word == "passed" => "✅ ",
         Some(_) if word.starts_with("flaky") || word.starts_with("no test ran") => "⚠️ ",
-        Some(0) if standing == Standing::Silenced => "⚠️ ",
+        Some(0) if matches!(standing, Standing::Silenced | Standing::Altered) => "⚠️ ",
         _ if word.starts_with("failed") => "❌ ",
         _ => "",
     };
@@ -220,13 +238,20 @@ pub(super) fn plain_word(run: &CheckRun, standing: Standing) -> String {
         None => "not run".to_owned(),
         Some(0) if is_red(standing) => "failed: its tests say so, with exit code 0".to_owned(),
         Some(0) if standing == Standing::Silenced => "tests that failed no longer run".to_owned(),
+        Some(0) if standing == Standing::Altered => {
+            "only the tests that failed are changed".to_owned()
+        }
         Some(0) if standing == Standing::Unknown => "no test ran, with exit code 0".to_owned(),
         Some(0) if run.has_bad_tests() => "tests of it fail, with exit code 0".to_owned(),
         Some(0) => "passed".to_owned(),
         Some(_) if run.unrunnable && !is_broken => "could not be run here".to_owned(),
-        Some(code) if run.is_flaky() || standing == Standing::Flaky => {
+        Some(code) if run.is_flaky() => {
             format!("flaky: failed ({code}), passed when run once more")
         }
+        Some(code) if standing == Standing::Flaky => {
+            format!("flaky: failed ({code}), only in tests that come and go")
+        }
+        Some(code) if run.runner_broke_off() => format!("failed ({code}): its tests broke off"),
         Some(code) => format!("failed ({code})"),
     }
 }

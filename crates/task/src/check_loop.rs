@@ -3,6 +3,7 @@
 use super::agent_phase::Phase;
 use super::authorship;
 use super::brief::message;
+use super::changed_tests::without_changed_tests;
 use super::check_runs::{self, CheckTarget};
 use super::checks::Checks;
 use super::ending::{collect, uncollected};
@@ -101,10 +102,11 @@ async fn check(
         Ok(change) => change,
         Err(failure) => return Ok(LoopCheck::Ended(uncollected(failure))),
     };
-    let paths = change.files.iter().map(|file| file.path.clone()).collect();
+    let files = change.files.clone();
+    let paths = files.iter().map(|file| file.path.clone()).collect();
     let checks = phase.checks.of_change(phase.rules, paths).await?;
     let tree = change.tree;
-    let is_changed = !change.files.is_empty();
+    let is_changed = !files.is_empty();
     work.change = Some(change);
     if checks.commands.is_empty() || !is_changed {
         return Ok(LoopCheck::Passed);
@@ -127,6 +129,7 @@ async fn check(
     let last = before.map(|before| before.runs);
     let asked_of = FailureScope::in_round(round, is_same);
     let evidence = checks.evidence(&work.baseline, runs);
+    let evidence = without_changed_tests(&phase.workspace.repo, &files, evidence);
     // Without anything that was installed they would fail so whatever the code is like.
     if run.setup.lock().is_in_vain() && is_all_as_before(&evidence) {
         return Ok(LoopCheck::Passed);
@@ -244,7 +247,13 @@ impl FailureScope {
             FailureScope::Red => &[Standing::Broken, Standing::StillFailing],
             FailureScope::Failing => {
                 // Said once, as that no test runs any more: it may be what was asked for.
-                &[Standing::Broken, Standing::StillFailing, Standing::Improved, Standing::Silenced]
+                &[
+                    Standing::Broken,
+                    Standing::StillFailing,
+                    Standing::Improved,
+                    Standing::Silenced,
+                    Standing::Altered,
+                ]
             }
         }
     }

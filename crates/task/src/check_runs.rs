@@ -16,7 +16,7 @@ use patchwright_ecosystems::results::command_with_report;
 use patchwright_journal::Entry;
 use patchwright_sandbox::{PreparedImage, Running, SandboxSpec};
 use patchwright_types::events::{Event, When};
-use patchwright_types::evidence::{CheckRun, EvidenceRow, Standing};
+use patchwright_types::evidence::{CheckRun, EvidenceRow, Standing, TestResults};
 
 /// All checks of one side may take this part of the run's time, at least this long.
 const SHARE: u32 = 4;
@@ -365,12 +365,13 @@ fn describe(check: &CheckRun, side: CheckTarget<'_>) -> String {
         (Some(code), _) if check.is_flaky() => {
             format!("failed with exit code {code}, and passed when it was run once more")
         }
+        (Some(code), _) if check.runner_broke_off() => {
+            format!("failed with exit code {code}, and its tests broke off")
+        }
         (Some(code), _) => format!("failed with exit code {code}"),
     };
-    let tests = check.tests.as_ref().filter(|tests| tests.counts.bad() > 0);
-    let tests = tests
-        .map(|tests| format!(" ({} of {} tests fail)", tests.counts.bad(), tests.counts.all()));
-    let tests = tests.unwrap_or_default();
+    let failures = check.tests.as_ref().and_then(TestResults::failures);
+    let tests = failures.map(|failures| format!(" ({failures})")).unwrap_or_default();
     format!("check on {}: `{}` {verdict}{tests}", side.name(), text::one_line(&check.command))
 }
 

@@ -2,6 +2,7 @@
 //! policy say, never what the model claims.
 
 use super::agent_phase::AgentResult;
+use super::changed_tests::without_changed_tests;
 use super::job::Job;
 use super::run::Run;
 use super::settle::{BlobsOf, JudgedChange};
@@ -10,7 +11,6 @@ use super::workspace::Workspace;
 use patchwright_agent::StopKind;
 use patchwright_base::text;
 use patchwright_config::Mode;
-use patchwright_policy::removed_tests::RemovedTests;
 use patchwright_policy::{Judgement, own_checks};
 use patchwright_sandbox::PreparedImage;
 use patchwright_types::attempts::Attempts;
@@ -28,7 +28,12 @@ pub(super) fn decide(
     judged: &JudgedChange,
     evidence: Evidence,
 ) -> Outcome {
-    let evidence = without_removed_tests(&job.checkout.workspace, judged, evidence);
+    let evidence = match &judged.change {
+        Some(change) => {
+            without_changed_tests(&job.checkout.workspace.repo, &change.files, evidence)
+        }
+        None => evidence,
+    };
     // A plan is an answer, too.
     let words_are_enough = job.answer_suffices || run.config.mode == Mode::Plan;
     let (conclusion, reason) = conclude(words_are_enough, worked, judged, &evidence);
@@ -53,27 +58,6 @@ pub(super) fn decide(
         provenance: provenance(run, &job.checkout.workspace, image, worked),
         attempts: Attempts::default(),
     }
-}
-
-/// A runner that names failures only says of a test that was taken out the same as of one that was repaired. The change
-/// says which it was.
-fn without_removed_tests(
-    workspace: &Workspace,
-    judged: &JudgedChange,
-    mut evidence: Evidence,
-) -> Evidence {
-    let mut unclear: Vec<_> =
-        evidence.rows.iter_mut().filter_map(|row| row.tests.as_mut()).collect();
-    unclear.retain(|tests| !tests.unnamed.is_empty());
-    if let (Some(change), false) = (&judged.change, unclear.is_empty()) {
-        let removed = RemovedTests::of(&change.files, &BlobsOf(&workspace.repo));
-        if !removed.is_empty() {
-            for tests in unclear {
-                tests.take_out(|name| removed.has(name), &removed.added);
-            }
-        }
-    }
-    evidence
 }
 
 /// What the policy says, and what it could not know: which files of the change the checks themselves are.
@@ -251,6 +235,11 @@ fn red(evidence: &Evidence) -> Option<String> {
                 "{command} ran before the change, and its sandbox does not survive it now{more}"
             )
         }
+        Standing::Broken if row.broke_off() && row.tests.is_some() => {
+            format!(
+                "the tests of {command} break off with the change, and did not before{tests}{more}"
+            )
+        }
         Standing::Broken if before.is_some_and(CheckRun::passed) => {
             format!("{command} passed before the change and fails with it{tests}{more}")
         }
@@ -260,6 +249,11 @@ fn red(evidence: &Evidence) -> Option<String> {
             )
         }
         Standing::Broken => format!("{command} fails with the change{tests}{more}"),
+        Standing::Altered => {
+            format!(
+                "{command} passes because the tests that failed are changed, and nothing else{tests}{more}"
+            )
+        }
         Standing::Silenced => {
             format!("{command} passes because tests that failed before no longer run{tests}{more}")
         }

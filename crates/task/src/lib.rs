@@ -14,6 +14,7 @@ pub mod branch;
 mod branch_name;
 pub mod brief;
 pub mod campaign;
+mod changed_tests;
 mod check_loop;
 mod check_runs;
 pub mod checkpoint;

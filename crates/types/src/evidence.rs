@@ -72,6 +72,11 @@ impl CheckRun {
         self.passed() && !self.has_bad_tests()
     }
 
+    /// Its test runner did not come to its end: what it does not name may have gone either way.
+    pub fn runner_broke_off(&self) -> bool {
+        !self.timed_out && self.tests.as_ref().is_some_and(|tests| !tests.finished)
+    }
+
     /// It was run once more, and then no test of it failed.
     fn again_is_clean(&self) -> bool {
         self.again.as_ref().is_some_and(|again| again.is_clean())
@@ -139,6 +144,8 @@ pub enum Standing {
     Improved,
     /// It failed before and ends well now, and nothing was repaired: tests that failed are taken out or skipped.
     Silenced,
+    /// It failed before and ends well now, and nothing was repaired: the tests that failed were altered, and nothing else.
+    Altered,
     /// It ran on the change and says nothing: a program is missing, or it never ended, before neither; or it ended well on
     /// both sides, on the change without one of its tests.
     Unknown,
@@ -185,6 +192,13 @@ impl EvidenceRow {
         (before > 0 && head.passed() && head.tests_run() == 0).then_some(before)
     }
 
+    /// How many tests it ran before, where its runner says so: Go without `-v` does not.
+    pub fn tests_before(&self) -> Option<u64> {
+        let base = self.base.as_ref()?;
+        base.tests.as_ref().filter(|tests| tests.quiet_packages.is_empty())?;
+        Some(base.tests_run())
+    }
+
     pub fn standing(&self) -> Standing {
         let Some(head) = &self.head else { return Standing::NotRun };
         let base = self.base.as_ref();
@@ -209,7 +223,13 @@ impl EvidenceRow {
             Some(tests) if tests.is_worse() || self.broke_off() => Standing::Broken,
             // Tests that only came and went before do not explain a check that fails without any.
             Some(tests) if is_flaky_only(tests) && head.has_bad_tests() => Standing::Flaky,
-            Some(tests) if has_failed && !tests.fixed.is_empty() && !head.timed_out => {
+            // Among failures without a name may be any test.
+            Some(tests)
+                if has_failed
+                    && !tests.fixed.is_empty()
+                    && tests.nameless == 0
+                    && !head.timed_out =>
+            {
                 Standing::Improved
             }
             _ if has_failed => Standing::StillFailing,
@@ -229,6 +249,9 @@ impl EvidenceRow {
             {
                 if tests.fixed.is_empty() { Standing::StillFailing } else { Standing::Improved }
             }
+            Some(tests) if has_failed && tests.fixed.is_empty() && !tests.altered.is_empty() => {
+                Standing::Altered
+            }
             // Where as many new ones pass, it may have another name.
             Some(tests)
                 if has_failed
@@ -245,10 +268,12 @@ impl EvidenceRow {
         }
     }
 
-    /// The runner came to its end before, and no longer does.
-    fn broke_off(&self) -> bool {
+    /// The runner came to its end before, and no longer does, not even when it is run once more.
+    pub fn broke_off(&self) -> bool {
         let finished = |run: &Option<CheckRun>| {
-            run.as_ref().and_then(|run| run.tests.as_ref()).is_some_and(|tests| tests.finished)
+            let again = run.as_ref().and_then(|run| run.again.as_deref());
+            let runs = run.iter().chain(again);
+            runs.filter_map(|run| run.tests.as_ref()).any(|tests| tests.finished)
         };
         finished(&self.base) && !finished(&self.head)
     }
@@ -263,7 +288,10 @@ fn named(mut tests: Comparison) -> Comparison {
 }
 
 fn is_flaky_only(tests: &Comparison) -> bool {
-    !tests.flaky.is_empty() && tests.still_failing.is_empty() && !tests.is_partial
+    !tests.flaky.is_empty()
+        && tests.still_failing.is_empty()
+        && tests.nameless == 0
+        && !tests.is_partial
 }
 
 /// All checks, before and after.
@@ -314,12 +342,18 @@ impl Evidence {
             Standing::StillFailing,
             Standing::Improved,
             Standing::Silenced,
+            Standing::Altered,
         ])
     }
 
     /// The checks that say that the change is not what was asked for: broken by it, or not repaired.
     pub fn red(&self) -> Vec<&EvidenceRow> {
-        self.standing(&[Standing::Broken, Standing::StillFailing, Standing::Silenced])
+        self.standing(&[
+            Standing::Broken,
+            Standing::StillFailing,
+            Standing::Silenced,
+            Standing::Altered,
+        ])
     }
 
     /// A check that ran tests before ends well on head without any: [`EvidenceRow::lost_tests`].
@@ -567,6 +601,70 @@ mod tests {
             let row = EvidenceRow::new(Some(base()), Some(head));
             assert_eq!(row.standing(), expected, "{about}");
             assert_eq!(row.short().standing(), expected, "{about}, in short");
+        }
+    }
+
+    /// pytest without names of what passes, and when it dies: exit code 3, and no name at all.
+    #[test]
+    fn tests_that_broke_off_are_neither_flaky_nor_passed() {
+        let named = |names: &[&str]| {
+            let lines: Vec<String> =
+                names.iter().map(|name| format!("FAILED t.py::{name} - no\n")).collect();
+            run(
+                1,
+                &format!(
+                    "{}{} failed, {} passed in 0.04s\n",
+                    lines.concat(),
+                    names.len(),
+                    11 - names.len()
+                ),
+            )
+        };
+        let dies = || run(3, "INTERNALERROR> SystemError: no\n\n2 failed, 1 passed in 0.04s\n");
+        let hides = || run(1, "2 failed, 9 passed in 0.04s\n");
+        let both = || named(&["test_a", "test_b"]);
+        let rows = [
+            ("on the change", twice(both(), both()), dies(), Standing::Broken),
+            ("and before, once", twice(both(), dies()), twice(dies(), dies()), Standing::Broken),
+            ("once on the change", both(), twice(dies(), named(&["test_b"])), Standing::Improved),
+            ("and as before else", both(), twice(dies(), both()), Standing::StillFailing),
+            ("once before", twice(both(), dies()), both(), Standing::StillFailing),
+            ("one repaired", twice(both(), dies()), named(&["test_b"]), Standing::Improved),
+            (
+                "failures without a name",
+                twice(both(), named(&["test_c"])),
+                hides(),
+                Standing::StillFailing,
+            ),
+        ];
+        for (about, base, head, expected) in rows {
+            let row = EvidenceRow::new(Some(base), Some(head));
+            assert_eq!(row.standing(), expected, "{about}: {:?}", row.tests);
+            assert_eq!(row.short().standing(), expected, "{about}, in short");
+        }
+    }
+
+    #[test]
+    fn tests_that_were_altered_repair_nothing() {
+        let (good, bad) = ([("a", true), ("b", true)], [("a", false), ("b", true)]);
+        let rows = [
+            ("green", cargo(&bad), cargo(&good), Standing::Altered),
+            (
+                "another still fails",
+                cargo(&[("a", false), ("b", false)]),
+                cargo(&[("a", true), ("b", false)]),
+                Standing::StillFailing,
+            ),
+            ("green before", cargo(&good), cargo(&good), Standing::Passed),
+        ];
+        for (about, base, head, expected) in rows {
+            let mut row = EvidenceRow::new(Some(base), Some(head));
+            if let Some(tests) = &mut row.tests {
+                tests.set_altered_apart(|_| true);
+            }
+            assert_eq!(row.standing(), expected, "{about}");
+            let evidence = Evidence { rows: vec![row.short()], ..Evidence::default() };
+            assert_eq!(evidence.is_red(), expected != Standing::Passed, "{about}");
         }
     }
 

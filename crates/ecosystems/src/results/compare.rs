@@ -42,7 +42,7 @@ pub struct Comparison {
     pub broke: Names,
     /// Bad on both sides.
     pub still_failing: Names,
-    /// Bad on the head, and not there on the base: tests that the change adds.
+    /// Bad on the head, and not there on the base: tests that the change adds, or that the base's runner broke off before.
     pub new_failing: Names,
     /// Passes on the head, and not there on the base.
     pub new_passing: Names,
@@ -56,11 +56,26 @@ pub struct Comparison {
     /// Passed on the base; on the head it was taken out, renamed, or is skipped.
     #[serde(default)]
     pub dropped: Names,
+    /// Was bad on the base and passes on the head, where the change altered the test itself and nothing else shows a
+    /// repair.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub altered: Names,
     /// Those of `fixed` of which the runner on the head says nothing, because it names failures only.
     #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub unnamed: Names,
-    /// The runner on the head did not come to its end, so nothing is called fixed that is not listed.
+    /// How many failures the runner on the head counts without a name, beyond those on the base.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub nameless: u64,
+    /// No runner on the head came to its end, so nothing is called fixed that is not listed.
     pub is_partial: bool,
+    /// No runner on the base came to its end, so what it does not list may have failed before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_base_partial: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// How a test went on one side of the comparison.
@@ -82,19 +97,28 @@ impl Comparison {
             vec![format!("fixed {}", self.fixed.count), format!("broke {}", self.broke.count)];
         let verb = |count: usize| if count == 1 { "fails" } else { "fail" };
         let run = |count: usize| if count == 1 { "runs" } else { "run" };
+        let pass = |count: usize| if count == 1 { "passes" } else { "pass" };
         let new = if self.dropped.is_empty() { 0 } else { self.new_passing.count };
+        let new_word = if self.is_base_partial { "not reached before" } else { "new" };
+        let (gone, gone_end) = match self.is_partial {
+            true => ("that failed not reached", ""),
+            false => ("no longer", run(self.gone.count)),
+        };
+        let nameless = usize::try_from(self.nameless).unwrap_or(usize::MAX);
         let optional = [
             (self.still_failing.count, verb(self.still_failing.count), "as before"),
-            (self.new_failing.count, "new", verb(self.new_failing.count)),
+            (self.new_failing.count, new_word, verb(self.new_failing.count)),
+            (nameless, verb(nameless), "without a name"),
             (
                 self.no_longer_passing.count,
                 "that came and went",
                 verb(self.no_longer_passing.count),
             ),
             (self.flaky.count, "flaky", ""),
-            (self.gone.count, "no longer", run(self.gone.count)),
+            (self.gone.count, gone, gone_end),
+            (self.altered.count, pass(self.altered.count), "after a change to the test itself"),
             (self.dropped.count, "that passed no longer", run(self.dropped.count)),
-            (new, "new", if new == 1 { "passes" } else { "pass" }),
+            (new, "new", pass(new)),
         ];
         for (count, first, second) in optional.into_iter().filter(|(count, ..)| *count > 0) {
             parts.push(format!("{count} {first} {second}").trim_end().to_owned());
@@ -103,7 +127,7 @@ impl Comparison {
     }
 
     /// All lists, in the order of the fields.
-    pub fn lists_mut(&mut self) -> [&mut Names; 10] {
+    pub fn lists_mut(&mut self) -> [&mut Names; 11] {
         let Comparison {
             fixed,
             broke,
@@ -114,8 +138,11 @@ impl Comparison {
             flaky,
             gone,
             dropped,
+            altered,
             unnamed,
+            nameless: _,
             is_partial: _,
+            is_base_partial: _,
         } = self;
         [
             fixed,
@@ -127,6 +154,7 @@ impl Comparison {
             flaky,
             gone,
             dropped,
+            altered,
             unnamed,
         ]
     }
@@ -137,7 +165,9 @@ impl Comparison {
         for (list, more) in self.lists_mut().into_iter().zip(other.lists_mut()) {
             list.join(more);
         }
+        self.nameless = self.nameless.saturating_add(other.nameless);
         self.is_partial |= other.is_partial;
+        self.is_base_partial |= other.is_base_partial;
     }
 
     /// Of tests that failed and are not named any more, those that the change is seen to have taken out were not repaired.
@@ -161,6 +191,20 @@ impl Comparison {
         }
     }
 
+    /// A test that failed and passes since the change altered the test itself is no evidence of a repair.
+    pub fn set_altered_apart(&mut self, is_altered: impl Fn(&str) -> bool) {
+        let (altered, left): (Vec<String>, Vec<String>) =
+            std::mem::take(&mut self.fixed.names).into_iter().partition(|name| is_altered(name));
+        for name in &altered {
+            self.altered.push(name);
+        }
+        // Of very many the names are cut; those without a name are like the others.
+        let without_name = self.fixed.count.saturating_sub(altered.len() + left.len());
+        let (fixed, more) = if left.is_empty() { (0, without_name) } else { (without_name, 0) };
+        self.altered.count += more;
+        self.fixed = Names { count: left.len() + fixed, names: left };
+    }
+
     /// Something fails that did not fail before, or did not fail each time.
     pub fn is_worse(&self) -> bool {
         let worse = [&self.broke, &self.new_failing, &self.no_longer_passing];
@@ -168,42 +212,82 @@ impl Comparison {
     }
 }
 
+/// One or two runs of the tests of one side.
+struct Side<'a> {
+    runs: &'a [TestResults],
+    /// The first run that came to its end, or else the first one: it speaks for the side.
+    main: &'a TestResults,
+    /// What says something of a test of which `main` says nothing.
+    other: Option<&'a TestResults>,
+    /// The second run counts failures that it does not name, or ran less: that it does not name a test means nothing.
+    is_again_doubtful: bool,
+}
+
+impl<'a> Side<'a> {
+    fn new(runs: &'a [TestResults]) -> Option<Side<'a>> {
+        let first = runs.first()?;
+        let (main, other) = match runs.get(1) {
+            Some(again) if again.finished && !first.finished => (again, Some(first)),
+            again => (first, again),
+        };
+        let is_again_doubtful =
+            runs.get(1).is_some_and(|again| has_fewer(first, again) || hides(first, again));
+        Some(Side { runs, main, other, is_again_doubtful })
+    }
+
+    /// How a test went, by the run that says something of it.
+    fn state(&self, name: &str) -> State {
+        match (state(self.main, name), self.other) {
+            (State::Unknown, Some(other)) => state(other, name),
+            (known, _) => known,
+        }
+    }
+
+    /// It failed, and passed when it was run once more.
+    fn is_flaky(&self, name: &str) -> bool {
+        let [first, again] = self.runs else { return false };
+        let is_in_doubt = self.is_again_doubtful && !again.names(name);
+        state(first, name) == State::Bad && !is_in_doubt && state(again, name) == State::Passed
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'a str> {
+        // Beside a first run that came to its end, the second only tells what is flaky.
+        let other = self.other.filter(|_| self.runs.first().is_some_and(|first| !first.finished));
+        let tests = std::iter::once(self.main).chain(other).flat_map(|run| run.tests.keys());
+        tests.map(String::as_str)
+    }
+}
+
 /// Compares a base with a head. `base` and `head` are one run of each side, or two: what was bad at first
 /// is run once more, and what differs between the two is flaky.
 pub fn compare(base: &[TestResults], head: &[TestResults]) -> Comparison {
-    let mut found = Comparison {
-        is_partial: head.first().is_some_and(|run| !run.finished),
-        ..Comparison::default()
+    let mut found = Comparison::default();
+    let (Some(base), Some(head)) = (Side::new(base), Side::new(head)) else {
+        found.is_partial = head.first().is_some_and(|run| !run.finished);
+        return found;
     };
-    let (Some(before), Some(after)) = (base.first(), head.first()) else { return found };
-    let mut names: Vec<&str> =
-        before.tests.keys().chain(after.tests.keys()).map(String::as_str).collect();
+    let (before, after) = (base.main, head.main);
+    found.is_partial = !after.finished;
+    found.is_base_partial = !before.finished;
+    found.nameless = after.unnamed_failures().saturating_sub(before.unnamed_failures());
+    let mut names: Vec<&str> = base.names().chain(head.names()).collect();
     names.sort_unstable();
     names.dedup();
-    let is_fewer = has_fewer(before, after);
     // One of those that are not named any more may be among the failures without a name.
-    let hides = after.unnamed_failures() > before.unnamed_failures();
+    let is_doubtful = has_fewer(before, after) || hides(before, after);
     for name in names {
-        let (on_base, on_head) = (state(before, name), state(after, name));
-        let is_flaky = |runs: &[TestResults]| {
-            let again = runs.get(1).map(|run| state(run, name));
-            state(&runs[0], name) == State::Bad && again == Some(State::Passed)
-        };
-        match (on_base, on_head) {
+        let is_named = after.tests.contains_key(name);
+        match (base.state(name), head.state(name)) {
             // A test that passed once before and never does on the head is no accident until that is shown.
-            (_, State::Bad) if is_flaky(base) && !is_flaky(head) => {
+            (_, State::Bad) if base.is_flaky(name) && !head.is_flaky(name) => {
                 found.no_longer_passing.push(name);
             }
-            _ if is_flaky(base) || is_flaky(head) => found.flaky.push(name),
+            _ if base.is_flaky(name) || head.is_flaky(name) => found.flaky.push(name),
             (State::Bad, State::Bad) => found.still_failing.push(name),
-            (State::Bad, State::Passed)
-                if (is_fewer || hides) && !after.tests.contains_key(name) =>
-            {
-                found.gone.push(name);
-            }
+            (State::Bad, State::Passed) if is_doubtful && !is_named => found.gone.push(name),
             (State::Bad, State::Passed) => {
                 found.fixed.push(name);
-                if !after.tests.contains_key(name) {
+                if !is_named {
                     found.unnamed.push(name);
                 }
             }
@@ -217,6 +301,11 @@ pub fn compare(base: &[TestResults], head: &[TestResults]) -> Comparison {
         }
     }
     found
+}
+
+/// The second of two runs counts more failures without a name than the first.
+fn hides(before: &TestResults, after: &TestResults) -> bool {
+    after.unnamed_failures() > before.unnamed_failures()
 }
 
 /// Of a runner that does not name what passes: it runs fewer tests than before, and no more of them pass. Those that

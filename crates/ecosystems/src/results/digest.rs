@@ -21,7 +21,7 @@ pub fn digest(output: &str, most: usize) -> String {
     // Half for the error, half for the tail; room for the two notices.
     let room = most.saturating_sub(80);
     let tail = tail_start(&lines, room);
-    let Some(at) = lines[..tail].iter().position(|line| is_error(line)) else {
+    let Some(at) = first_error(&lines, tail) else {
         return put_together(&lines, 0, 0, tail, room);
     };
     let before = at.saturating_sub(BEFORE);
@@ -30,6 +30,15 @@ pub fn digest(output: &str, most: usize) -> String {
     let half = tail_start(&lines, room / 2);
     let to = error_end(&lines, from, half.max(at + 1), room / 2);
     put_together(&lines, from, to, half.max(to), room)
+}
+
+/// Where the first error begins, unless the tail has it. What a test that passes prints may look like an error, so what
+/// names a test or a place in the code comes before what only has the word.
+fn first_error(lines: &[&str], tail: usize) -> Option<usize> {
+    match lines.iter().position(|line| names_failure(line)) {
+        Some(at) => (at < tail).then_some(at),
+        None => lines[..tail].iter().position(|line| says_error(line)),
+    }
 }
 
 /// Where a tail of this many bytes starts. The last line is always in it.
@@ -54,19 +63,37 @@ fn error_end(lines: &[&str], from: usize, tail: usize, room: usize) -> usize {
 
 fn put_together(lines: &[&str], from: usize, to: usize, tail: usize, room: usize) -> String {
     let mut out = String::new();
-    for (start, end) in [(from, to), (tail, lines.len())] {
-        let left_out = if start == tail { tail - to } else { from };
-        if left_out > 0 {
-            let noun = if left_out == 1 { "line" } else { "lines" };
-            out.push_str(&format!("… {left_out} {noun} left out …\n"));
-        }
+    let mut left_out = 0;
+    for (start, end, next) in [(0, 0, from), (from, to, tail), (tail, lines.len(), lines.len())] {
         for line in &lines[start..end] {
+            // The text may be a digest itself, and what it left out is left out here as well.
+            if let Some(count) = notice(line) {
+                left_out += count;
+                continue;
+            }
+            push_notice(&mut out, std::mem::take(&mut left_out));
             // One line may be longer than everything.
             out.push_str(&cut(line, room / 4));
             out.push('\n');
         }
+        left_out += lines[end..next].iter().map(|line| notice(line).unwrap_or(1)).sum::<u64>();
     }
+    push_notice(&mut out, left_out);
     out.trim_end().to_owned()
+}
+
+fn push_notice(out: &mut String, left_out: u64) {
+    if left_out > 0 {
+        let noun = if left_out == 1 { "line" } else { "lines" };
+        out.push_str(&format!("… {left_out} {noun} left out …\n"));
+    }
+}
+
+/// How many lines an earlier digest left out here.
+fn notice(line: &str) -> Option<u64> {
+    let count = line.strip_prefix("… ")?.strip_suffix(" left out …")?;
+    let count = count.strip_suffix(" lines").or(count.strip_suffix(" line"))?;
+    count.parse().ok().filter(|count| *count < 1 << 40)
 }
 
 fn cut(line: &str, most: usize) -> String {
@@ -80,13 +107,11 @@ fn cut(line: &str, most: usize) -> String {
     format!("{}…", &line[..end])
 }
 
-/// The first line of an error, as compilers, interpreters and test runners write it.
-fn is_error(line: &str) -> bool {
-    if line.len() > 2_000 {
-        return false;
-    }
-    let is_zero = regex!(r"\b0 (errors|failures|failed)\b|(?i)\berrors?: 0\b").is_match(line);
-    !is_zero
+/// The first line of a failure as compilers and test runners write it, with a test or a place.
+fn names_failure(line: &str) -> bool {
+    line.len() <= 2_000
+        && !counts_none(line)
+        // In this mode a blank of the pattern means nothing: `\s` is one.
         && regex!(
             r"(?x)
             ^error(\[E\d+\])?:\s                                  # rustc, cargo
@@ -94,16 +119,105 @@ fn is_error(line: &str) -> bool {
             | ^[^\s(]+\(\d+,\d+\):\serror\s|\s-\serror\sTS\d+:       # tsc, csc
             | ^\s+\d+:\d+\s+error\s                                # eslint
             | ^\[ERROR\]\s|^e:\s                                   # maven, kotlin
-            | ^[\w./-]+\.go:\d+:\d+:\s                             # go
+            | ^[\w./-]+\.go:\d+:\d+:\s|^panic:\s                   # go
             | ^Traceback\s\(most\srecent\scall\slast\)|^E\s{2,}\S|^_{4,}\s.+\s_{4,}$ # Python
             | ^(FAIL|ERROR):\s|^(FAILED|ERROR)\s\S+               # unittest, pytest
-            | \bpanicked\sat\s|\.\.\.\sFAILED$|^\s*--- FAIL:\s     # cargo test, go test
+            | \bpanicked\sat\s|\.\.\.\sFAILED$|^\s*---\sFAIL:\s    # cargo test, go test
             | ^\s*●\s|^\s*[✕✖×]\s|^\s*FAIL\s+\S|^not\sok\s       # jest, vitest, node, TAP
             | ^\s+1\)\s\S|<<<\s(FAILURE|ERROR)!|\*\*\*Failed       # mocha, rspec, surefire, ctest
-            | ^(\w+\.)*\w*(Error|Exception)\b(\s\[\w+\])?:?(\s|$)|^npm\s(ERR!|error)\s
-            | ^make(\[\d+\])?:\s\*\*\*\s|:\s(command\s)?not\sfound$
-            | ^(PHP\s)?(Fatal|Parse)\serror:\s|^fatal:\s|^FATAL\b|^panic:\s
             "
         )
         .is_match(line)
+}
+
+/// The first line of any other error, as interpreters, tools and shells write it.
+fn says_error(line: &str) -> bool {
+    line.len() <= 2_000
+        && !counts_none(line)
+        && regex!(
+            r"(?x)
+            ^(\w+\.)*\w*(Error|Exception)\b(\s\[\w+\])?:?(\s|$)|^npm\s(ERR!|error)\s
+            | ^make(\[\d+\])?:\s\*\*\*\s|:\s(command\s)?not\sfound$
+            | ^(PHP\s)?(Fatal|Parse)\serror:\s|^fatal:\s|^FATAL\b
+            "
+        )
+        .is_match(line)
+}
+
+/// A sum that has no error in it.
+fn counts_none(line: &str) -> bool {
+    regex!(r"\b0 (errors|failures|failed)\b|(?i)\berrors?: 0\b").is_match(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One line of each form, so that a pattern that never matches is found.
+    #[test]
+    fn every_form_of_an_error_is_recognised() {
+        for line in [
+            "error[E0308]: mismatched types",
+            "src/a.c:3:5: error: expected ';'",
+            "src/a.c:3: fatal error: a.h: No such file",
+            "src/a.ts(3,5): error TS2304: Cannot find name",
+            "src/a.ts:3:5 - error TS2304: Cannot find name",
+            "  3:5  error  'a' is not defined",
+            "[ERROR] COMPILATION ERROR :",
+            "e: file:///a.kt:3:5 Unresolved reference",
+            "./calc.go:3:5: undefined: sum",
+            "panic: runtime error: index out of range",
+            "Traceback (most recent call last):",
+            "E       assert 1 == 2",
+            "____________ test_sum ____________",
+            "FAIL: test_sum (t.Calc.test_sum)",
+            "FAILED tests/test_calc.py::test_sum - assert 1 == 2",
+            "thread 'a' panicked at src/lib.rs:3:5:",
+            "test sums::large ... FAILED",
+            "--- FAIL: TestSum (0.00s)",
+            "    --- FAIL: TestSum/large (0.00s)",
+            "  ● sums › large",
+            "✖ large (1ms)",
+            " FAIL  t/sums.test.ts > large",
+            "not ok 2 - large",
+            "  1) sums large:",
+            "Tests run: 3, Failures: 1 <<< FAILURE! - in Calc",
+            "3/4 Test #3: large ............***Failed    0.01 sec",
+        ] {
+            assert!(names_failure(line), "{line}");
+        }
+        for line in [
+            "TypeError: a is not a function",
+            "Error [ERR_MODULE_NOT_FOUND]: Cannot find module",
+            "java.lang.IllegalStateException",
+            "npm ERR! code 1",
+            "npm error code 1",
+            "make[1]: *** [Makefile:3: test] Error 1",
+            "sh: 1: jest: not found",
+            "bash: line 1: jest: command not found",
+            "PHP Fatal error:  Uncaught TypeError",
+            "fatal: not a git repository",
+            "FATAL could not start",
+        ] {
+            assert!(says_error(line) && !names_failure(line), "{line}");
+        }
+        for line in ["0 errors", "--- PASS: TestSum (0.00s)", "ok 1 - large", "Errors: 0"] {
+            assert!(!says_error(line) && !names_failure(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_twice_is_counted_once() {
+        let lines: Vec<String> =
+            (0..400).map(|n| format!("line {n} of what was printed")).collect();
+        let text = format!("--- FAIL: TestSum (0.00s)\n{}\nFAIL", lines.join("\n"));
+        for most in [2_000, 500, 300] {
+            let twice = digest(&digest(&text, 4_000), most);
+            let notices: Vec<u64> = twice.lines().filter_map(notice).collect();
+            let kept = twice.lines().count() - notices.len();
+            assert_eq!(notices.len(), 1, "{twice}");
+            assert_eq!(notices[0] + kept as u64, 402, "{twice}");
+            assert!(twice.starts_with("--- FAIL: TestSum") && twice.len() <= most, "{twice}");
+        }
+    }
 }

@@ -18,17 +18,22 @@ pub(super) fn parse(lines: &[&str]) -> TestResults {
     // With `-cover`, where there are no tests.
     let uncovered = regex!(r"^\s+\S+\s+coverage: 0\.0% of statements$");
     let mut package = Package::default();
+    // What a test says of itself is indented, and ends where anything else is printed.
+    let mut is_of_test = false;
     for line in lines {
+        is_of_test &= line.is_empty() || line.starts_with([' ', '\t']);
         package.has_panic |= line.starts_with("panic: ");
         package.is_verbose |= line.starts_with("=== RUN");
         package.has_end |= *line == "FAIL";
         if let Some(found) = ended.captures(line) {
             package.tests.push((found[2].to_owned(), status(&found[1]), Vec::new()));
+            is_of_test = true;
         } else if let Some(found) = end_of_package.captures(line) {
             std::mem::take(&mut package).close(&mut sink, &found[2], &found[1], &found[3]);
         } else if uncovered.is_match(line) {
             sink.summary(Counts::default());
         } else if let Some((_, _, why)) = package.tests.last_mut()
+            && is_of_test
             && line.starts_with([' ', '\t'])
             && !line.trim_start().starts_with("===")
         {

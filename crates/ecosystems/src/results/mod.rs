@@ -196,6 +196,27 @@ impl TestResults {
         if self.finished { self.counts.bad().saturating_sub(named) } else { 0 }
     }
 
+    /// How many tests there are; `None` where the runner does not say it: it broke off, or it is Go's without `-v`, which
+    /// counts nothing.
+    pub fn total(&self) -> Option<u64> {
+        (self.finished && self.quiet_packages.is_empty()).then(|| self.counts.all())
+    }
+
+    /// `3 of 20 tests fail`, or how many do where nobody knows of how many; `None` when none does.
+    pub fn failures(&self) -> Option<String> {
+        match (self.counts.bad(), self.total()) {
+            (0, _) => None,
+            (bad, Some(all)) => Some(format!("{bad} of {all} tests fail")),
+            (1, None) => Some("1 test fails".to_owned()),
+            (bad, None) => Some(format!("{bad} tests fail")),
+        }
+    }
+
+    /// It says how this test went.
+    fn names(&self, name: &str) -> bool {
+        self.tests.contains_key(name) || self.is_of_quiet_package(name)
+    }
+
     /// The test is of a package, or is a package, whose passing tests are not named.
     fn is_of_quiet_package(&self, name: &str) -> bool {
         let ends = name.match_indices('.').map(|(at, _)| at).chain([name.len()]);
@@ -322,13 +343,15 @@ pub fn parse(hint: Option<Runner>, output: &str, junit: &[&str]) -> TestResults 
             results.join(read);
         }
     }
-    if !results.is_empty() {
-        results.runners = vec![Runner::Junit];
-        return results;
-    }
     let (output, is_cut) = bounded(output);
     let clean = text::without_ansi(&output).replace('\r', "");
     let all: Vec<&str> = clean.lines().collect();
+    if !results.is_empty() {
+        results.runners = vec![Runner::Junit];
+        // A report is well formed all the same.
+        results.finished &= !(hint == Some(Runner::Pytest) && python::breaks_off(&all));
+        return results;
+    }
     let without_log = automake::without_log(&all);
     for row in &RUNNERS {
         let is_hinted = hint == Some(row.runner);
@@ -367,6 +390,8 @@ fn number(found: &regex::Captures<'_>, group: usize) -> u64 {
     found.get(group).and_then(|text| text.as_str().parse().ok()).unwrap_or(0)
 }
 
+#[cfg(test)]
+mod broke_off_tests;
 #[cfg(test)]
 mod same_names_tests;
 #[cfg(test)]

@@ -12,6 +12,9 @@ pub(super) fn pytest(lines: &[&str]) -> TestResults {
     let is_end = |line: &&str| pytest_summary(line).is_some();
     for run in lines.split_inclusive(is_end) {
         pytest_run(&mut sink, run);
+        if breaks_off(run) {
+            sink.break_off();
+        }
         if let Some(counts) = run.last().and_then(|line| pytest_summary(line)) {
             sink.summary(counts);
             sink.next_run();
@@ -51,6 +54,17 @@ fn pytest_run(sink: &mut Sink, lines: &[&str]) {
             sink.detail(&found[2], [why.as_str()]);
         }
     }
+}
+
+/// pytest died in itself, or was interrupted (exit codes 3 and 2), and sums up the tests that it had run. After an error in
+/// itself it names none of them. What a failed test printed stands before the short summary.
+pub(super) fn breaks_off(lines: &[&str]) -> bool {
+    let short = lines
+        .iter()
+        .rposition(|line| line.starts_with("====") && line.contains(" short test summary info "));
+    let end = &lines[short.unwrap_or(0)..];
+    let interrupted = regex!(r"^!+ (KeyboardInterrupt|(\S+\.)?Exit: .*) !+$");
+    end.iter().any(|line| line.starts_with("INTERNALERROR> ") || interrupted.is_match(line))
 }
 
 fn status(word: &str) -> Status {

@@ -19,6 +19,7 @@ pub(super) struct Sink {
     pub(super) results: TestResults,
     tally: Counts,
     pub(super) stated: Counts,
+    has_broken_off: bool,
     details: usize,
     /// How many tests of the same name there are, where there are several.
     namesakes: BTreeMap<String, usize>,
@@ -32,6 +33,7 @@ impl Sink {
             results: TestResults { runners: vec![runner], ..TestResults::default() },
             tally: Counts::default(),
             stated: Counts::default(),
+            has_broken_off: false,
             details: 0,
             namesakes: BTreeMap::new(),
             of_run: None,
@@ -156,8 +158,14 @@ impl Sink {
         self.results.finished = true;
     }
 
+    /// The runner says that it ended before its tests did, whatever it sums up.
+    pub(super) fn break_off(&mut self) {
+        self.has_broken_off = true;
+    }
+
     pub(super) fn done(mut self) -> TestResults {
         self.results.counts = self.stated.larger(self.tally);
+        self.results.finished &= !self.has_broken_off;
         self.results
     }
 }

@@ -262,7 +262,7 @@ fn runners_that_name_only_failures_are_compared_by_their_end() {
     let head = results(false, 3, &[("b", Failed)]);
     let found = compare(&[base], &[head]);
     assert!(found.is_partial);
-    assert_eq!(found.line(), "fixed 0 · broke 0 · 1 fails as before · 1 no longer runs");
+    assert_eq!(found.line(), "fixed 0 · broke 0 · 1 fails as before · 1 that failed not reached");
 }
 
 #[test]
@@ -311,6 +311,13 @@ fn the_first_error_and_the_tail_are_kept() {
             kept.ends_with("make: leaving") && kept.contains("lines left out …"),
             "{name}:\n{kept}"
         );
+    }
+    // What a passing test of a command line prints, as long before the failure as behind it.
+    for most in [4_000, 2_000] {
+        let kept = digest(&digest(&fixture("go-noise.txt"), 6_000), most);
+        let failure = "--- FAIL: TestSum (0.00s)\n    --- FAIL: TestSum/small (0.00s)\n        calc_test.go:16: Sum(1, 2): expected 3, got -1\n";
+        assert!(kept.contains(failure) && kept.len() <= most, "{kept}");
+        assert_eq!(kept.matches(" left out …").count(), 2, "{kept}");
     }
     assert_eq!(digest("short\n", 100), "short");
     assert!(digest(&"x".repeat(10_000), 500).len() <= 500);

@@ -53,7 +53,11 @@ fn cell(run: Option<&CheckRun>, standing: Standing) -> Markup {
     let is_red = matches!(standing, Standing::Broken | Standing::StillFailing | Standing::Improved);
     let class = match run {
         run if run.passed() && (is_red || run.has_bad_tests()) => "bad",
-        run if run.passed() && matches!(standing, Standing::Unknown | Standing::Silenced) => "warn",
+        run if run.passed()
+            && matches!(standing, Standing::Unknown | Standing::Silenced | Standing::Altered) =>
+        {
+            "warn"
+        }
         run if run.passed() => "good",
         run if run.failed() => "bad",
         _ => "warn",

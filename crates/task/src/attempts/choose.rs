@@ -165,7 +165,11 @@ fn of_row(row: &EvidenceRow) -> Counts {
     let standing = row.standing();
     let fails = matches!(
         standing,
-        Standing::Broken | Standing::StillFailing | Standing::Improved | Standing::Silenced
+        Standing::Broken
+            | Standing::StillFailing
+            | Standing::Improved
+            | Standing::Silenced
+            | Standing::Altered
     );
     let was_red = row.base.as_ref().is_some_and(patchwright_types::evidence::CheckRun::failed);
     let by_name = row.tests.as_ref().map(|tests| {
