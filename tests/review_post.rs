@@ -1,6 +1,7 @@
 //! Reviews on GitHub, whole processes against GitHub and a model: posted once whatever is lost, brought
 //! up to date after pushes, handed over where we may not write.
 
+mod answered;
 mod at_once;
 mod bounds;
 mod carried;

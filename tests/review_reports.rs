@@ -3,6 +3,7 @@
 
 use expect_test::expect;
 use patchwright_forge::{CheckConclusion, RepositoryId, Side};
+use patchwright_report::answer::RequestedReview;
 use patchwright_report::review::body::{self, Body, Listed, OffDiffReason};
 use patchwright_report::review::check::{self, Check};
 use patchwright_report::review::sticky::{self, Sticky};
@@ -63,6 +64,7 @@ fn known(anchored: &Anchored, fate: FindingState) -> KnownFinding {
         nth: 0,
         old_threads: 0,
         times: 0,
+        line: None,
         suggestion: None,
     }
 }
@@ -153,6 +155,46 @@ fn an_inline_comment_says_how_grave_it_is_and_offers_the_change() {
     assert_eq!(inline::fingerprint(&comment), Some("0000000000000007"));
     let without = inline::comment(&found(7, Priority::P1, "Subtracts"), false, HEAD);
     assert!(!without.contains("suggestion"), "{without}");
+}
+
+/// A command with its output stays a command with its output; what is Markdown already is left so.
+#[test]
+fn what_was_run_stands_in_a_block_of_code() {
+    let with = |shown: &str| {
+        let mut one = found(7, Priority::P1, "Subtracts");
+        one.finding.reproduction = Some(shown.to_owned());
+        inline::comment(&one, false, HEAD)
+    };
+    let comment = with("python -c \"print(calc._now())\"\n-3600");
+    let block = "<details><summary>Reproduced</summary>\n\n```\npython -c \"print(calc._now())\"\n-3600\n```\n\n</details>";
+    assert!(comment.contains(block), "{comment}");
+    let comment = with("`calc 1 2` prints -1.");
+    assert!(comment.contains("\n\n`calc 1 2` prints -1.\n\n"), "{comment}");
+}
+
+/// The model reads of its own comments what it had written.
+#[test]
+fn a_comment_is_read_without_folds_and_escapes() {
+    let mut one = found(7, Priority::P1, "Ignores `a_b` of _now_ <T>");
+    one.finding.body = "It is_not right: `x._now()`.\n\n```\na\\_b\n```".to_owned();
+    one.finding.reproduction = Some("calc ._now".to_owned());
+    let plain = inline::plain(&inline::comment(&one, false, HEAD));
+    let (said, _) = plain.split_once("\n\n<!--").unwrap();
+    expect![[r#"
+        **P1 · bug** Ignores `a_b` of _now_ <T>
+
+        It is_not right: `x._now()`.
+
+        ```
+        a\_b
+        ```
+
+        Reproduced:
+
+        ```
+        calc ._now
+        ```"#]]
+    .assert_eq(said.trim_end());
 }
 
 /// A comment on lines is enough to know its finding again.
@@ -371,6 +413,74 @@ fn beside_a_comment_in_the_conversation_the_body_is_two_lines_and_a_link() {
         [//]: # (patchwright:review run=20261121-120000-0a0b0c0d v=1)
     "#]]
     .assert_eq(&body::body(&one));
+}
+
+/// Of what is equally important, what lets somebody in or loses data comes first, and then the surest.
+#[test]
+fn what_matters_most_is_chosen_by_kind_and_confidence() {
+    let with = |number: u32, category: Category, confidence: f64| {
+        let mut one = found(number, Priority::P1, &format!("Number {number}"));
+        (one.finding.category, one.finding.confidence) = (category, confidence);
+        one
+    };
+    let reviewed = reviewed(Vec::new());
+    let most_important = |inline: &[Anchored]| {
+        let (known, listed, remarks) = (&[], &[], &[]);
+        let comment_url = None;
+        let body =
+            body::body(&Body { reviewed: &reviewed, known, inline, listed, remarks, comment_url });
+        let line = body.lines().find(|line| line.starts_with("Most important")).unwrap();
+        line.split("Number ").nth(1).unwrap()[..1].to_owned()
+    };
+    let (bug, leak) = (with(1, Category::Bug, 0.9), with(2, Category::Security, 0.6));
+    let (surer, loss) = (with(3, Category::Bug, 0.95), with(4, Category::Data, 0.6));
+    assert_eq!(most_important(&[bug.clone(), leak.clone(), surer.clone()]), "2");
+    assert_eq!(most_important(&[bug.clone(), surer.clone()]), "3");
+    assert_eq!(most_important(&[surer, loss, leak, bug]), "4");
+}
+
+#[test]
+fn what_is_noted_about_the_input_is_said_once() {
+    let mut reviewed = reviewed(vec![found(7, Priority::P1, "Subtracts")]);
+    reviewed.provenance.input_notes = vec!["1 hidden part removed".to_owned()];
+    reviewed.notes = vec!["1 hidden part removed".to_owned(), "2 were withheld".to_owned()];
+    let memory = Memory::default();
+    let comment = sticky::comment(&Sticky {
+        reviewed: &reviewed,
+        known: &[],
+        links: &|_| None,
+        review_url: None,
+        remarks: &[],
+        memory: &memory,
+        mention: "patchwright",
+    });
+    let summary = job_summary::of_review(&reviewed, None);
+    for text in [comment, summary] {
+        assert_eq!(text.matches("1 hidden part removed").count(), 1, "{text}");
+        assert!(text.contains("- Note: 2 were withheld"), "{text}");
+    }
+}
+
+#[test]
+fn an_answer_says_what_is_still_open() {
+    let (first, second) = (found(7, Priority::P1, "One"), found(9, Priority::P2, "Two"));
+    let said = |findings: usize, known: &[KnownFinding]| {
+        let (head, since, url) = (HEAD, Some(BASE), None);
+        let (conclusion, reason) = (Conclusion::Done, None);
+        let review = RequestedReview { head, since, findings, known, conclusion, reason, url };
+        patchwright_report::answer::reviewed(&review)
+    };
+    let open = [known(&first, FindingState::Still), known(&second, FindingState::New)];
+    assert_eq!(
+        said(1, &open),
+        "Reviewed `a1b2c3d4e5` since `0011223344`: 1 new finding, 1 still open (1 × P1).\n"
+    );
+    assert_eq!(
+        said(0, &open[..1]),
+        "Reviewed `a1b2c3d4e5` since `0011223344`: no new findings, 1 still open (1 × P1).\n"
+    );
+    assert_eq!(said(0, &[]), "Reviewed `a1b2c3d4e5` since `0011223344`: no new findings.\n");
+    assert_eq!(said(2, &[]), "Reviewed `a1b2c3d4e5` since `0011223344`: 2 findings.\n");
 }
 
 #[test]

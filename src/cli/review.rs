@@ -171,8 +171,9 @@ pub async fn start(
 fn listed(report: &ReviewReport) -> Vec<String> {
     let reviewed = &report.reviewed;
     let mut lines: Vec<String> = reviewed.findings.iter().map(findings::line).collect();
-    lines.insert(0, findings::headline(reviewed));
     let published = report.published.as_ref();
+    let known = published.map(|published| published.known.as_slice()).unwrap_or_default();
+    lines.insert(0, findings::headline(reviewed, known));
     if let Some(url) = published.and_then(|published| published.url.as_deref()) {
         lines.push(format!("review of #{}: {url}", reviewed.number));
     }

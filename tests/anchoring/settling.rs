@@ -1,6 +1,7 @@
 //! What becomes of findings from one review to the next.
 
 use patchwright_review::anchor::{Anchor, Anchored};
+use patchwright_review::distinct::distinct;
 use patchwright_review::finding::{Category, Finding, Priority};
 use std::collections::BTreeMap;
 
@@ -370,6 +371,7 @@ fn memory_is_bounded_and_the_oldest_fixed_go_first() {
         nth: 0,
         old_threads: 0,
         times: 0,
+        line: None,
         suggestion: None,
     };
     let mut findings: Vec<KnownFinding> =
@@ -630,6 +632,7 @@ fn what_must_not_be_merged_is_never_forgotten() {
         nth: 0,
         old_threads: 0,
         times: 0,
+        line: None,
         suggestion: None,
     };
     let mut findings = vec![known(0, Priority::P3), known(1, Priority::P0)];
@@ -691,6 +694,31 @@ fn a_finding_that_comes_back_in_other_words_is_not_posted_beside_its_open_commen
 }
 
 #[test]
+fn what_is_said_again_with_the_same_title_is_said_once_and_in_the_later_words() {
+    let place = || found(&[ONE]).remove(0);
+    let one = |title: &str, body: &str, priority: Priority, confidence: f64| {
+        let mut one = place();
+        (one.finding.title, one.finding.body) = (title.to_owned(), body.to_owned());
+        (one.finding.priority, one.finding.confidence) = (priority, confidence);
+        one
+    };
+    let said = |both: [Anchored; 2]| {
+        let merged = distinct(both.to_vec(), &[]);
+        assert_eq!(merged.len(), 1, "{merged:?}");
+        (merged[0].finding.priority, merged[0].finding.body.clone())
+    };
+    let (old, title) = (one(ONE.1, "Always.", Priority::P1, 0.9), "empty input  underflows");
+    let new = |priority| one(title, "For no bytes.", priority, 0.5);
+    assert_eq!(said([old.clone(), new(Priority::P1)]), (Priority::P1, "For no bytes.".to_owned()));
+    assert_eq!(said([old.clone(), new(Priority::P0)]), (Priority::P0, "For no bytes.".to_owned()));
+    let both = "Always.\n\nFor no bytes.".to_owned();
+    assert_eq!(said([old.clone(), new(Priority::P2)]), (Priority::P1, both), "nothing graver goes");
+    let other = one("An empty input underflows", "Seen.", Priority::P1, 0.5);
+    let both = "Always.\n\nAn empty input underflows\n\nSeen.".to_owned();
+    assert_eq!(said([old, other]), (Priority::P1, both));
+}
+
+#[test]
 fn what_was_fixed_last_stands_before_what_was_fixed_earlier() {
     let memory = after_first();
     let fixed = next(settle(&memory, &all_posted(&memory), found(&[TWO]), "2222", &|_| true));
@@ -740,6 +768,7 @@ fn of_a_full_memory_the_least_important_open_finding_goes_before_a_refusal() {
         nth: 0,
         old_threads: 0,
         times: 0,
+        line: None,
         suggestion: None,
     };
     let full = |priority: Priority, last: KnownFinding| {

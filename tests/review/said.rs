@@ -56,6 +56,27 @@ fn findings_that_cannot_be_placed_are_sent_back_once_and_then_kept() {
     assert!(titles.contains(&"Wrong variable"), "{titles:?}");
 }
 
+/// Our own comments say `P1`, and models that have learned to review do.
+#[test]
+fn a_priority_is_understood_as_reviews_write_it() {
+    let turns = [
+        report(&json!({"priority": "P1"})),
+        report(&json!({"priority": "2", "title": "Another thing"})),
+        report(&json!({"priority": "P9", "title": "A third thing"})),
+        last_words(),
+    ];
+    let world = TestWorld::new(pull(), turns);
+    review(&world, &["--dry-run"]).expect(0);
+    let outputs = outputs(&world);
+    assert!(outputs[0].starts_with("Finding 1: ") && outputs[1].starts_with("Finding 2: "));
+    assert!(outputs[2].contains("wrong type in `priority`: string"), "{outputs:?}");
+    let result = result(&world);
+    let findings = result["findings"].as_array().unwrap().iter();
+    let priorities: Vec<&serde_json::Value> =
+        findings.map(|found| &found["finding"]["priority"]).collect();
+    assert_eq!(priorities, [&json!(1), &json!(2)]);
+}
+
 #[test]
 fn a_check_is_one_of_the_repository_and_a_file_one_of_the_change() {
     let turns = [

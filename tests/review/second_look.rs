@@ -106,8 +106,13 @@ fn a_finding_that_was_withdrawn_is_not_posted_and_is_counted() {
     );
     review(&world, &[]).expect(0);
     let outputs = outputs(&world);
-    assert_eq!(outputs[0], "there is no finding yet; report one with `report_finding`");
-    assert_eq!(outputs[3], "there is no finding 3; they are 1 to 2");
+    let earlier = "A finding of an earlier review stands without you, and only people dismiss it; what you \
+                   think of it now belongs in your final message";
+    assert_eq!(outputs[0], format!("this review has reported no finding yet. {earlier}"));
+    assert_eq!(
+        outputs[3],
+        format!("this review has reported no finding 3; they are 1 to 2. {earlier}")
+    );
     assert_eq!(outputs[4], "Finding 1 is withdrawn");
     // What was taken back can be found again.
     assert!(outputs[5].starts_with("Finding 3: "), "{outputs:?}");
@@ -188,6 +193,86 @@ fn a_second_look_that_fails_or_says_nothing_leaves_the_findings_unconfirmed() {
             "{notes}"
         );
     }
+}
+
+/// The first finding, with other words in its body.
+fn again(body: &str) -> Turn {
+    report(&json!({"body": body}))
+}
+
+#[test]
+fn a_finding_that_is_reported_again_takes_the_place_of_the_one_before() {
+    let signed = json!({"quote": "+ 6|  echo $(($1 / $2))", "body": "It always fails."});
+    let world = with_second_look([
+        report(&signed),
+        other(),
+        again("It fails for zero."),
+        again("It fails for zero."),
+        last_words(),
+        again("It fails for zero, which `divide 1 0` shows.").and(confirm(2)),
+        say("Adds `divide`; it fails for zero.\n\nVerdict: needs work"),
+    ]);
+    review(&world, &[]).expect(0);
+    let outputs = outputs(&world);
+    assert_eq!(
+        outputs,
+        [
+            "Finding 1: `calc.sh`, line 6",
+            "Finding 2: `calc.sh`, line 2",
+            "Finding 1, replaced: `calc.sh`, line 6",
+            "Reported before as finding 1",
+            "Finding 1, replaced and confirmed: `calc.sh`, line 6",
+            "Finding 2 is confirmed",
+        ]
+    );
+    assert_eq!(world.model.requests().len(), 7, "it is asked about once");
+    let result = result(&world);
+    let confirmed = |title: &str| (title.to_owned(), "confirmed".to_owned());
+    assert_eq!(
+        verdicts(&result),
+        [confirmed("Division by zero ends the shell"), confirmed("Words are added")]
+    );
+    let posted = world.github.review_comments(8);
+    assert_eq!(posted.len(), 2, "{posted:?}");
+    let body = &posted[0].body;
+    assert!(body.contains("It fails for zero, which `divide 1 0` shows."), "{body}");
+    assert!(!body.contains("It always fails") && !body.contains("zero.\n"), "{body}");
+    assert_eq!(body.matches("Division by zero ends the shell").count(), 1, "{body}");
+}
+
+#[test]
+fn the_code_of_a_finding_is_shown_again_without_what_was_copied_along() {
+    let signed = json!({"quote": "+ 5|divide() {\n+ 6|  echo $(($1 / $2))"});
+    let world = with_second_look([report(&signed), last_words(), say("Nothing to add.")]);
+    review(&world, &["--dry-run"]).expect(0);
+    let asked = last_told(&world);
+    assert!(asked.contains("The code:\ndivide() {\n  echo $(($1 / $2))\n"), "{asked}");
+}
+
+/// A run that is resumed has what was said last of a finding.
+#[test]
+fn a_finding_that_was_replaced_stays_so_when_the_review_is_killed() {
+    let world = with_second_look([
+        report(&json!({})),
+        last_words(),
+        again("It fails for zero."),
+        shell("sleep 60"),
+        say("Looked at.\n\nVerdict: needs work"),
+    ]);
+    let mut child = world.spawn(&["review", "acme/app#8"]);
+    let began = Instant::now();
+    while world.model.requests().len() < 4 {
+        assert!(began.elapsed() < Duration::from_mins(2), "nothing happens any more");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    world.model.settle();
+    review(&world, &[]).expect(0);
+    let result = result(&world);
+    assert_eq!(verdicts(&result)[0].1, "confirmed");
+    assert_eq!(result["findings"].as_array().unwrap().len(), 1);
+    assert_eq!(result["findings"][0]["finding"]["body"], "It fails for zero.");
 }
 
 /// What such a review does when the process is killed while the model looks once more.

@@ -175,7 +175,7 @@ impl State {
             Entry::Switched { .. } => self.switched(entry),
             Entry::PlanUpdated { plan } => self.plan.clone_from(plan),
             Entry::Found { finding } => self.findings.push(finding.clone()),
-            Entry::Judged { .. } => self.judged(entry),
+            Entry::Replaced { .. } | Entry::Judged { .. } => entry.correct(&mut self.findings),
             Entry::Restored { lost, text, .. } => self.lose(lost, text),
             Entry::Stopped { reason, .. } => self.stopped(reason),
             Entry::PicturesRefused { text, .. } => self.drop_pictures(text),
@@ -204,13 +204,6 @@ impl State {
             | Entry::Checkpoint { .. }
             | Entry::Unrecorded { .. }
             | Entry::Note { .. } => {}
-        }
-    }
-
-    fn judged(&mut self, entry: &Entry) {
-        let Entry::Judged { finding, verdict, reproduction, .. } = entry else { return };
-        if let Some(judged) = finding.checked_sub(1).and_then(|at| self.findings.get_mut(at)) {
-            judged.judge(*verdict, reproduction.as_deref());
         }
     }
 

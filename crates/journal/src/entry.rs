@@ -202,6 +202,11 @@ pub enum Entry {
     Found {
         finding: Finding,
     },
+    /// The model reported a finding anew, which has the number that it had, counted from 1.
+    Replaced {
+        number: usize,
+        finding: Finding,
+    },
     /// The model confirmed or withdrew a finding, named by its position among those reported, from 1.
     Judged {
         finding: usize,
@@ -380,6 +385,21 @@ impl Entry {
         match self {
             Entry::Lane { agent, entry } => (Some(agent), entry),
             entry => (None, entry),
+        }
+    }
+
+    /// Brings what it says of a finding that was reported before into the findings.
+    pub fn correct(&self, findings: &mut [Finding]) {
+        let (Entry::Replaced { number, .. } | Entry::Judged { finding: number, .. }) = self else {
+            return;
+        };
+        let Some(known) = number.checked_sub(1).and_then(|at| findings.get_mut(at)) else { return };
+        match self {
+            Entry::Replaced { finding, .. } => known.clone_from(finding),
+            Entry::Judged { verdict, reproduction, .. } => {
+                known.judge(*verdict, reproduction.as_deref());
+            }
+            _ => {}
         }
     }
 

@@ -37,6 +37,8 @@ pub struct ReviewTask<'a> {
     /// Number of files under review, and of other changed files.
     pub files: usize,
     pub left_out: usize,
+    /// Why these are not under review, in words.
+    pub left_out_because: &'a str,
     /// The files under review, a line each.
     pub list: &'a str,
     /// Files whose difference is in `diff`, and those whose is not.
@@ -111,14 +113,14 @@ pub fn review_task(task: &ReviewTask<'_>, tag: &str) -> Result<String> {
         .map(|(paths, text)| context! { paths => paths.as_str(), text => text.as_str() });
     let ReviewTask { repository, number, base, head, since, language, thread, earlier, .. } = *task;
     let ReviewTask { files, left_out, list, shown, unread, diff, commits, threads, .. } = *task;
-    let submodules = task.submodules;
+    let ReviewTask { submodules, left_out_because, .. } = *task;
     let (checks, instructions): (Vec<Value>, Vec<Value>) =
         (checks.collect(), instructions.collect());
     render(
         "task/review.md",
         context! {
             repository, number, base, head, since, language, thread, earlier, checks, instructions,
-            files, left_out, list, shown, unread, diff, commits, threads, submodules, tag,
+            files, left_out, left_out_because, list, shown, unread, diff, commits, threads, submodules, tag,
         },
     )
 }

@@ -7,10 +7,11 @@ use std::fmt::Write as _;
 use chrono::{DateTime, Utc};
 
 use super::pr_body::is_plain_url;
-use super::{markdown, sections};
+use super::{markdown, review, sections};
 use patchwright_base::error::Failure;
 use patchwright_base::text::{self, code};
 use patchwright_policy::Violation;
+use patchwright_review::incremental::KnownFinding;
 use patchwright_types::outcome::{Conclusion, Outcome};
 
 /// The purpose of the second marker in the comment that remembers a stop.
@@ -282,6 +283,8 @@ pub struct RequestedReview<'a> {
     pub head: &'a str,
     pub since: Option<&'a str>,
     pub findings: usize,
+    /// What became of all findings, old and new.
+    pub known: &'a [KnownFinding],
     pub conclusion: Conclusion,
     pub reason: Option<&'a str>,
     pub url: Option<&'a str>,
@@ -291,11 +294,7 @@ pub struct RequestedReview<'a> {
 pub fn reviewed(review: &RequestedReview<'_>) -> String {
     let head = code(short(review.head));
     let since = review.since.map(|since| format!(" since {}", code(short(since))));
-    let findings = match review.findings {
-        0 => "no findings".to_owned(),
-        1 => "1 finding".to_owned(),
-        count => format!("{count} findings"),
-    };
+    let findings = review::found(review.findings, review.since, review.known);
     let link = review.url.filter(|url| is_plain_url(url));
     let link = link.map(|url| format!(": [the review]({url})")).unwrap_or_default();
     let mut out = format!("Reviewed {head}{}: {findings}{link}.\n", since.unwrap_or_default());

@@ -7,12 +7,13 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::review;
 use patchwright_base::text;
 use patchwright_forge::Side;
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::{Category, Finding, Priority, Verdict};
 use patchwright_review::incremental::{FindingState, KnownFinding};
-use patchwright_types::reviewed::{Coverage, Reviewed};
+use patchwright_types::reviewed::{Coverage, Reviewed, Skipped, SkippedBecause};
 
 /// The whole file.
 #[derive(Debug, Serialize)]
@@ -182,14 +183,16 @@ pub fn line(anchored: &Anchored) -> String {
     format!("{} {place}: {}", finding.priority, text::line(&finding.title))
 }
 
-/// How much was found in how much, as a line of a terminal.
-pub fn headline(reviewed: &Reviewed) -> String {
-    let count = match reviewed.findings.len() {
-        0 => "no findings".to_owned(),
-        1 => "1 finding".to_owned(),
-        count => format!("{count} findings"),
+/// How much was found in how much, as a line of a terminal. `known` is what became of all findings.
+pub fn headline(reviewed: &Reviewed, known: &[KnownFinding]) -> String {
+    let found = review::found(reviewed.findings.len(), reviewed.since.as_deref(), known);
+    let is_earlier = |file: &&Skipped| file.why == SkippedBecause::Earlier;
+    let unchanged = match reviewed.coverage.skipped.iter().filter(is_earlier).count() {
+        0 => String::new(),
+        1 => " (1 file is unchanged since an earlier review)".to_owned(),
+        count => format!(" ({count} files are unchanged since an earlier review)"),
     };
-    format!("{count}; read {}", super::review::read(&reviewed.coverage))
+    format!("{found}; read {}{unchanged}", review::read(&reviewed.coverage))
 }
 
 /// The file as text, indented, with a line end.

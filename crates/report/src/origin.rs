@@ -9,7 +9,7 @@ use patchwright_base::text::{self, code};
 use patchwright_types::outcome::{Provenance, Spending};
 
 /// Lines of a list that people still read.
-const MAX_ROWS: usize = 20;
+pub(super) const MAX_ROWS: usize = 20;
 /// Characters of a digest that tell images apart.
 const DIGEST: usize = 12;
 

@@ -17,7 +17,7 @@ use patchwright_types::outcome::{Conclusion, ModelUse, Outcome, Provenance, Spen
 use patchwright_types::plan::{Plan, StepStatus};
 
 /// Rows of a list that people still read.
-const MAX_ROWS: usize = 60;
+pub(super) const MAX_ROWS: usize = 60;
 
 /// The outcome as a heading would say it.
 pub fn state(conclusion: Conclusion) -> &'static str {

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::anchor::Anchored;
+use super::finding::Finding;
 use super::fingerprint;
 use super::incremental::KnownFinding;
 use super::title::is_same_title;
@@ -43,7 +44,8 @@ pub fn distinct(found: Vec<Anchored>, earlier: &[KnownFinding]) -> Vec<Anchored>
 }
 
 /// Those about the same place with similar titles as one: the most important, then the surest, in the
-/// place of the first. What the other one says in other words stands below it.
+/// place of the first. What the other one says in other words stands below it. With the very same title, the later one
+/// says what there is to say, unless the earlier one is graver.
 fn merged(found: Vec<Anchored>) -> Vec<Anchored> {
     let mut merged: Vec<Anchored> = Vec::with_capacity(found.len());
     for mut one in found {
@@ -58,21 +60,35 @@ fn merged(found: Vec<Anchored>) -> Vec<Anchored> {
             continue;
         };
         let (new, old) = (&one.finding, &other.finding);
+        let is_again = has_same_title(new, old);
         let is_better = new.priority < old.priority
-            || (new.priority == old.priority && new.confidence > old.confidence);
+            || (new.priority == old.priority && (is_again || new.confidence > old.confidence));
         if is_better {
             std::mem::swap(other, &mut one);
         }
-        add(other, &one);
+        if !(is_again && is_better) {
+            add(other, &one);
+        }
     }
     merged
 }
 
 fn add(kept: &mut Anchored, other: &Anchored) {
     let (title, body) = (&other.finding.title, other.finding.body.trim());
-    let says_more = kept.finding.title != *title || !kept.finding.body.contains(body);
-    let more = format!("\n\n{title}\n\n{body}");
+    let is_other = !has_same_title(&kept.finding, &other.finding);
+    let says_more = is_other || !kept.finding.body.contains(body);
+    let title = if is_other { format!("\n\n{title}") } else { String::new() };
+    let more = format!("{title}\n\n{body}");
+    if kept.finding.reproduction.is_none() {
+        kept.finding.reproduction.clone_from(&other.finding.reproduction);
+    }
     if says_more && kept.finding.body.len() + more.len() <= MAX_BODY {
         kept.finding.body.push_str(&more);
     }
+}
+
+/// The titles are the same word for word.
+fn has_same_title(one: &Finding, other: &Finding) -> bool {
+    let words = |title: &str| title.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+    words(&one.title) == words(&other.title)
 }

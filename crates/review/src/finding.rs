@@ -40,6 +40,12 @@ impl Finding {
         if self.reproduction.is_some() { "reproduced" } else { "read" }
     }
 
+    /// Where it stands among others: by priority, and of those that are equal first what lets somebody in or loses
+    /// data. Lower is more important.
+    pub fn rank(&self) -> (Priority, bool) {
+        (self.priority, !matches!(self.category, Category::Security | Category::Data))
+    }
+
     /// Takes in what its reviewer says of it now.
     pub fn judge(&mut self, verdict: Verdict, reproduction: Option<&str>) {
         self.verdict = verdict;
@@ -91,6 +97,13 @@ impl Priority {
     /// 0 to 3.
     pub fn number(self) -> u8 {
         self.0
+    }
+
+    /// As reviews write it: `P1`, `p1` or `1`.
+    pub fn spelled(word: &str) -> Option<Priority> {
+        let word = word.trim();
+        let number = word.strip_prefix(['P', 'p']).unwrap_or(word);
+        Priority::try_from(number.parse::<u8>().ok()?).ok()
     }
 }
 

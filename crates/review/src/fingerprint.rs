@@ -111,7 +111,7 @@ fn hashes(sketch: &str) -> Vec<&str> {
 
 /// Where the code of a sketch stands in lines: its first and last line of each place, counted from 0, by the rules of
 /// [`SketchIndex::times`].
-pub(super) fn places(lines: &[&str], sketch: &str) -> Vec<(usize, usize)> {
+pub fn places(lines: &[&str], sketch: &str) -> Vec<(usize, usize)> {
     let wanted = hashes(sketch);
     if wanted.is_empty() {
         return Vec::new();

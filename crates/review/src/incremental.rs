@@ -83,6 +83,9 @@ pub struct KnownFinding {
     /// How often its code stood where it was at the last look, its own place included; 0 when that is unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub times: usize,
+    /// The line on which its code ends now, where it stands at one place; looked for anew in each review.
+    #[serde(skip)]
+    pub line: Option<u32>,
     /// What was offered to stand in place of its code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<KnownSuggestion>,
@@ -468,6 +471,7 @@ fn known_from(one: &Anchored, now: &CurrentPullRequest<'_>) -> KnownFinding {
         nth: one.nth,
         old_threads: 0,
         times: 0,
+        line: None,
         suggestion: (now.suggest)(one),
     };
     match &one.anchor {

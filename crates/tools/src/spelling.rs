@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::alias::ToolAlias;
 use super::schema;
+use patchwright_review::finding::Priority;
 pub(super) use values::impossible;
 
 /// Other names of arguments: the tools that have them, the other name, the tool's own name.
@@ -183,9 +184,18 @@ pub fn shown(alias: &ToolAlias, schema: &Value, understood: &Value, args: &mut V
         "exec_command" => words_to_script(fields, "cmd"),
         "shell" => script_to_words(fields),
         "update_plan" => plan(alias, fields),
+        "report_finding" => priority(fields),
         _ => {}
     }
     drop_nulls(understood, args, MAX_DEPTH);
+}
+
+/// A priority as reviews write it, `P1`, or as text.
+fn priority(fields: &mut Map<String, Value>) {
+    let Some(said @ Value::String(_)) = fields.get_mut("priority") else { return };
+    if let Some(number) = said.as_str().and_then(Priority::spelled) {
+        *said = json!(number.number());
+    }
 }
 
 /// An optional field that is `null` is one that was left out: strict mode has no other way to say so.

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::diff::{self, DiffRow};
 use super::{Pages, markdown, shown};
+use crate::review::inline;
 use crate::sarif::encoded;
 use patchwright_base::text;
 use patchwright_forge::Side;
@@ -72,10 +73,10 @@ fn card(anchored: &Anchored, at: usize, reviewed: &Reviewed, pages: &Pages, most
             @if let Some(note) = anchored.note() { (markdown::passage(&note, 1_000)) }
             (code(anchored, most))
             (markdown::passage(&finding.body, most))
-            @if let Some(shown) = &finding.reproduction {
+            @if let Some(shown) = inline::reproduced(finding) {
                 details {
                     summary { "Reproduced" }
-                    (markdown::passage(shown, most.min(MAX_REPRODUCTION)))
+                    (markdown::passage(&shown, most.min(MAX_REPRODUCTION)))
                 }
             }
         }

@@ -119,11 +119,15 @@ fn assembled(body: &Body<'_>, room: &BodyBudget) -> String {
     out
 }
 
-/// The new finding that matters most, unless it is the only one and its comment follows.
+/// The new finding that matters most, of those of one rank the surest, unless it is the only one and its comment follows.
 fn gravest<'a>(body: &Body<'a>) -> Option<&'a Anchored> {
     let all = body.inline.iter().chain(body.listed.iter().map(|listed| &listed.anchored));
     let is_next = body.listed.is_empty() && body.inline.len() == 1;
-    all.min_by_key(|found| found.finding.priority).filter(|_| !is_next)
+    let by_weight = |one: &&'a Anchored, other: &&'a Anchored| {
+        let surest = || other.finding.confidence.total_cmp(&one.finding.confidence);
+        one.finding.rank().cmp(&other.finding.rank()).then_with(surest)
+    };
+    all.min_by(by_weight).filter(|_| !is_next)
 }
 
 /// What the comment in the conversation would say above the findings.

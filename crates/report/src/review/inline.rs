@@ -59,6 +59,7 @@ pub fn known(body: &str, path: &str) -> Option<KnownFinding> {
         nth: 0,
         old_threads: 0,
         times: 0,
+        line: None,
         suggestion: None,
     };
     let first = body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -85,6 +86,44 @@ pub fn known(body: &str, path: &str) -> Option<KnownFinding> {
         _ => CodeLocation::InHead,
     };
     Some(known)
+}
+
+/// A comment of ours as its reviewer wrote it: without folds and escapes, but for those in code.
+pub fn plain(comment: &str) -> String {
+    let mut out = String::with_capacity(comment.len());
+    let mut fence: Option<&str> = None;
+    for line in comment.lines() {
+        let run = &line[..line.len() - line.trim_start_matches('`').len()];
+        let is_code = fence.is_some() || run.len() >= 3;
+        fence = match fence {
+            Some(open) if line.trim_end() == open => None,
+            None if run.len() >= 3 => Some(run),
+            fence => fence,
+        };
+        if is_code {
+            out.push_str(line);
+        } else if let Some(head) = line.strip_prefix("<details><summary>") {
+            out.push_str(head.strip_suffix("</summary>").unwrap_or(head));
+            out.push(':');
+        } else if line == "</details>" {
+            continue;
+        } else {
+            out.push_str(&unescaped_words(line));
+        }
+        out.push('\n');
+    }
+    out.trim_end().to_owned()
+}
+
+/// A line without escapes, but for what stands between two backticks.
+fn unescaped_words(line: &str) -> String {
+    let parts: Vec<&str> = line.split('`').collect();
+    let is_code = |at: usize| at % 2 == 1 && at + 1 < parts.len();
+    let plain = parts
+        .iter()
+        .enumerate()
+        .map(|(at, part)| if is_code(at) { (*part).to_owned() } else { unescaped(part) });
+    plain.collect::<Vec<_>>().join("`")
 }
 
 /// A title as it was before it was written as Markdown.
@@ -124,12 +163,19 @@ pub fn comment(anchored: &Anchored, suggestions: bool, commit: &str) -> String {
     out
 }
 
+/// What was run to show a finding, as Markdown that is not checked yet. A command and what came out are code; who has marked
+/// what is code has written the rest for people.
+pub(crate) fn reproduced(finding: &Finding) -> Option<String> {
+    let shown = finding.reproduction.as_ref()?;
+    Some(if shown.contains('`') { shown.clone() } else { text::fence(shown, "") })
+}
+
 /// How the finding was shown, folded; empty when it was found by reading.
 fn reproduction(finding: &Finding) -> String {
-    let Some(shown) = &finding.reproduction else { return String::new() };
+    let Some(shown) = reproduced(finding) else { return String::new() };
     format!(
         "<details><summary>Reproduced</summary>\n\n{}\n\n</details>",
-        words(shown, REPRODUCTION).trim()
+        words(&shown, REPRODUCTION).trim()
     )
 }
 

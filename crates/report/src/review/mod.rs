@@ -159,6 +159,24 @@ pub(super) fn plural(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
+/// How much a review has found, in words: `count` by itself, after one at the commit `since`, with what became of all
+/// findings. What is still open is no less open because nobody said it again.
+pub fn found(count: usize, since: Option<&str>, known: &[KnownFinding]) -> String {
+    let of = |fate: FindingState| known.iter().filter(move |known| known.fate == fate);
+    let some = |count: usize, noun: &str| match count {
+        0 => format!("no {noun}s"),
+        count => plural(count, noun),
+    };
+    let still = of(FindingState::Still).count();
+    if still > 0 {
+        let counts = counts(of(FindingState::Still).map(|known| known.priority));
+        let new = some(of(FindingState::New).count(), "new finding");
+        return format!("{new}, {still} still open ({counts})");
+    }
+    let is_later = since.is_some() || !known.is_empty();
+    some(count, if count == 0 && is_later { "new finding" } else { "finding" })
+}
+
 /// What is neither fixed nor dismissed.
 pub fn open(known: &[KnownFinding]) -> impl Iterator<Item = &KnownFinding> {
     known.iter().filter(|known| matches!(known.fate, FindingState::New | FindingState::Still))
@@ -275,11 +293,18 @@ pub(super) fn details(summary: &str, content: &str) -> String {
     format!("<details><summary>{summary}</summary>\n\n{}\n\n</details>\n\n", content.trim_end())
 }
 
+/// Notes that do not stand among the `shown` first ones about the input.
+fn further_notes(reviewed: &Reviewed, shown: usize) -> impl Iterator<Item = &String> {
+    let said = &reviewed.provenance.input_notes;
+    let said = &said[..said.len().min(shown)];
+    reviewed.notes.iter().filter(|note| !said.contains(note)).take(40)
+}
+
 /// Cost and provenance of a review, in full.
 pub(super) fn origin(reviewed: &Reviewed) -> String {
     let mut out = format!("{}\n\n", sections::cost(&reviewed.spending));
     out.push_str(&sections::provenance(&reviewed.run, &reviewed.provenance));
-    for note in reviewed.notes.iter().take(40) {
+    for note in further_notes(reviewed, sections::MAX_ROWS) {
         let _ = writeln!(out, "- Note: {}", text::inline(note));
     }
     out
@@ -288,7 +313,7 @@ pub(super) fn origin(reviewed: &Reviewed) -> String {
 /// Cost and provenance of a review in a few words, folded.
 pub(super) fn origin_in_short(reviewed: &Reviewed) -> String {
     let mut more = origin::enforced(&reviewed.provenance);
-    for note in reviewed.notes.iter().take(40) {
+    for note in further_notes(reviewed, origin::MAX_ROWS) {
         let _ = writeln!(more, "- Note: {}", text::inline(note));
     }
     let Reviewed { run, spending, provenance, .. } = reviewed;

@@ -253,6 +253,7 @@ pub fn read(body: &str) -> Result<Option<Memory>, String> {
             nth,
             old_threads,
             times: count(&standing, at),
+            line: None,
             suggestion,
         };
         is_plain.then_some(known)

@@ -204,7 +204,6 @@ fn rows_of(
     }
     let mut out = String::from("| | Finding | Where | Since |\n|---|---|---|---|\n");
     for finding in known.iter().take(rows) {
-        // Only findings of this review have a line number that is right for the current head.
         let now = reviewed.findings.iter().find(|now| now.fingerprint == finding.fingerprint);
         let words = title_cell(&finding.title, 120);
         let words = match links(&finding.fingerprint).filter(|url| is_plain_url(url)) {
@@ -249,6 +248,10 @@ fn place(known: &KnownFinding, now: Option<&Anchored>) -> String {
     let path = text::cut(&text::line(&known.path), 120);
     match now.map(|now| &now.anchor) {
         Some(Anchor::Lines { line, .. }) => text::code_cell(&format!("{path}:{line}")),
-        Some(Anchor::File { .. } | Anchor::Nowhere { .. }) | None => text::code_cell(&path),
+        // An older one has the line on which its code stands now.
+        Some(Anchor::File { .. } | Anchor::Nowhere { .. }) | None => match known.line {
+            Some(line) => text::code_cell(&format!("{path}:{line}")),
+            None => text::code_cell(&path),
+        },
     }
 }

@@ -131,6 +131,7 @@ pub(super) async fn review(
             head: &reviewed.head,
             since: reviewed.since.as_deref(),
             findings: reviewed.findings.len(),
+            known: ended.published.as_ref().map(|it| it.known.as_slice()).unwrap_or_default(),
             conclusion: reviewed.conclusion,
             reason: reviewed.reason.as_deref(),
             url,

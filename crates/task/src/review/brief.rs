@@ -20,6 +20,7 @@ use patchwright_prompt::{self as prompt, ReviewCheck, ReviewTask};
 use patchwright_provider::catalogue::Model;
 use patchwright_tools::review::ReviewContext;
 use patchwright_types::evidence::Evidence;
+use patchwright_types::reviewed::{Skipped, SkippedBecause};
 use patchwright_types::task::{Limits, Trigger};
 
 /// Most bytes of the difference that are shown at the start.
@@ -51,6 +52,8 @@ pub struct Sources<'a> {
     pub linked: &'a LinkedIssues,
     pub evidence: &'a Evidence,
     pub review_context: &'a ReviewContext<'a>,
+    /// Changed files that are not under review.
+    pub skipped: &'a [Skipped],
     /// Bytes of the difference.
     pub room: usize,
     /// When reading what others wrote is to end.
@@ -122,7 +125,8 @@ pub fn tell(sources: &Sources<'_>) -> Result<ReviewText> {
             earlier,
             checks: &checks,
             files: review_context.scope.len(),
-            left_out: review_context.diff.files.len().saturating_sub(review_context.scope.len()),
+            left_out: sources.skipped.len(),
+            left_out_because: &left_out(sources.skipped),
             list: list.trim_end(),
             shown: review_context.scope.len() - unread,
             unread,
@@ -156,6 +160,29 @@ fn conversation(sources: &Sources<'_>) -> ThreadContext {
     let Sources { comments, trigger, linked, .. } = *sources;
     let thread = Thread { issue: &issue, comments, trigger, linked };
     thread::thread_within(&thread, &|| sources.stop.is_over(), &mut rand::random)
+}
+
+/// Why files are not under review: the reasons that there are, for one file or several.
+fn left_out(skipped: &[Skipped]) -> String {
+    let is = if skipped.len() == 1 {
+        ["it is", "it was", "is"]
+    } else {
+        ["they are", "they were", "are"]
+    };
+    let [are, were, unchanged] = is;
+    let reasons = [
+        (SkippedBecause::Filtered, format!("{are} filtered out")),
+        (SkippedBecause::NotText, format!("{are} not text")),
+        (SkippedBecause::Submodule, format!("{are} of a submodule")),
+        (SkippedBecause::TooLarge, format!("{are} too large to be shown")),
+        (
+            SkippedBecause::Earlier,
+            format!("{were} reviewed before and {unchanged} unchanged since"),
+        ),
+    ];
+    let there = reasons.iter().filter(|(why, _)| skipped.iter().any(|file| file.why == *why));
+    let words: Vec<&str> = there.map(|(_, words)| words.as_str()).collect();
+    words.join(", or ")
 }
 
 /// What the commits say that the pull request is made of, a paragraph each; no more than fits.

@@ -9,7 +9,7 @@ use crate::workspace::Workspace;
 use patchwright_git::hunks::{Diff, FileStatus, Hunk};
 use patchwright_git::{encoding, tree};
 use patchwright_review::anchor::Anchored;
-use patchwright_review::fingerprint::SketchIndex;
+use patchwright_review::fingerprint::{self, SketchIndex};
 use patchwright_review::incremental::{CodeLocation, KnownFinding};
 use patchwright_review::suggested::{KnownSuggestion, SuggestionCounts};
 
@@ -66,6 +66,16 @@ impl<'a> CodeSearch<'a> {
                 File::Lines(lines) => Some(lines.index.times(&known.sketch)),
             },
             CodeLocation::Nowhere | CodeLocation::NoFile => self.absent(&known.path),
+        }
+    }
+
+    /// The line on which the code of a finding ends, counted from 1, where it stands at one place of the head.
+    pub(super) fn line(&self, known: &KnownFinding) -> Option<u32> {
+        let File::Lines(lines) = self.file(&known.path) else { return None };
+        let is_in_head = known.code == CodeLocation::InHead;
+        match fingerprint::places(&lines.all(), &known.sketch).as_slice() {
+            [(_, last)] if is_in_head => u32::try_from(last + 1).ok(),
+            _ => None,
         }
     }
 

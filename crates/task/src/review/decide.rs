@@ -143,8 +143,8 @@ fn placed(rules: &Review, index: &Index<'_>, found: Vec<Finding>) -> (Vec<Anchor
 fn sort(findings: &mut [Anchored]) {
     findings.sort_by(|one, other| {
         let (a, b) = (&one.finding, &other.finding);
-        a.priority
-            .cmp(&b.priority)
+        a.rank()
+            .cmp(&b.rank())
             .then(b.confidence.total_cmp(&a.confidence))
             .then_with(|| a.path.cmp(&b.path))
             .then_with(|| line(one).cmp(&line(other)))

@@ -37,7 +37,8 @@ struct Item {
     #[serde(default)]
     body: String,
     confidence_score: Option<f64>,
-    priority: Option<i64>,
+    /// A number, or a word such as `P1`.
+    priority: Option<Value>,
     code_location: Location,
 }
 
@@ -121,7 +122,11 @@ fn finding(
     let count = usize::try_from(last - start).unwrap_or(0) + 1;
     let quote: Vec<&str> = quoted.lines().skip(skip).take(count).collect();
     let (tagged, title) = without_tag(item.title.trim());
-    let priority = item.priority.and_then(|it| u8::try_from(it).ok()).or(tagged);
+    let said = |value: &Value| match value {
+        Value::String(word) => Priority::spelled(word),
+        value => u8::try_from(value.as_u64()?).ok()?.try_into().ok(),
+    };
+    let priority = item.priority.as_ref().and_then(said).or(tagged);
     let body = &item.body[..item.body.floor_char_boundary(MAX_BODY)];
     Finding {
         path,
@@ -129,7 +134,7 @@ fn finding(
         line: Some(start),
         title: title.chars().take(200).collect(),
         body: body.to_owned(),
-        priority: priority.and_then(|it| Priority::try_from(it).ok()).unwrap_or(Priority::P2),
+        priority: priority.unwrap_or(Priority::P2),
         confidence: item.confidence_score.unwrap_or(0.5).clamp(0.0, 1.0),
         category: Category::Other,
         replacement: None,
@@ -139,9 +144,9 @@ fn finding(
 }
 
 /// `[P1] Title` → 1 and the title.
-fn without_tag(title: &str) -> (Option<u8>, &str) {
+fn without_tag(title: &str) -> (Option<Priority>, &str) {
     let tagged = title.strip_prefix("[P").and_then(|rest| rest.split_once(']'));
-    match tagged.and_then(|(digit, rest)| Some((digit.parse().ok()?, rest.trim()))) {
+    match tagged.and_then(|(digit, rest)| Some((Priority::spelled(digit)?, rest.trim()))) {
         Some((priority, rest)) => (Some(priority), rest),
         None => (None, title),
     }
@@ -198,12 +203,22 @@ mod tests {
     }
 
     #[test]
-    fn numbers_out_of_range_are_brought_into_it() {
+    fn numbers_out_of_range_are_brought_into_it_and_priorities_are_read_as_words() {
         let message = r#"{"findings": [{"title": "t", "confidence_score": 7, "priority": 9,
             "code_location": {"absolute_file_path": "gone.rs", "line_range": {"start": 4294967295}}}]}"#;
         let written = take(message);
         let [finding] = written.findings.as_slice() else { panic!("{written:?}") };
         assert_eq!((finding.priority, finding.confidence), (Priority::P2, 1.0));
         assert_eq!(finding.quote, "");
+        for (said, meant) in [
+            ("\"P1\"", Priority::P1),
+            ("\"0\"", Priority::P0),
+            ("3", Priority::P3),
+            ("\"high\"", Priority::P2),
+        ] {
+            let written =
+                take(&message.replace("\"priority\": 9", &format!("\"priority\": {said}")));
+            assert_eq!(written.findings[0].priority, meant, "{said}");
+        }
     }
 }

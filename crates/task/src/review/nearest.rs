@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use patchwright_base::text;
+use patchwright_forge::Side;
 use patchwright_git::hunks::{Diff, Line};
 use patchwright_review::anchor::{Anchor, Anchored, Index};
 use patchwright_review::finding::Finding;
@@ -31,7 +32,22 @@ pub(super) fn place(index: &Index<'_>, diff: &Diff, finding: &Finding) -> Placed
             })
         }
     };
-    Placed { path: finding.path, words, is_changed }
+    let code = code(diff, &anchor);
+    Placed { path: finding.path, words, is_changed, code }
+}
+
+/// The lines of an anchor, as the difference has them.
+fn code(diff: &Diff, anchor: &Anchor) -> Option<String> {
+    let Anchor::Lines { path, side, line, start_line } = anchor else { return None };
+    let wanted = start_line.unwrap_or(*line)..=*line;
+    let file = diff.files.iter().find(|file| file.path == *path)?;
+    let number = |line: &Line| match side {
+        Side::Left => line.old,
+        Side::Right => line.new,
+    };
+    let lines = file.hunks.iter().flat_map(|hunk| &hunk.lines);
+    let lines = lines.filter(|line| number(line).is_some_and(|number| wanted.contains(&number)));
+    Some(lines.map(|line| line.text.as_str()).collect::<Vec<_>>().join("\n"))
 }
 
 /// The lines of the file's difference that have most words in common with the quote.

@@ -245,7 +245,7 @@ pub(super) fn off_lines(work: &Work<'_>, anchored: &Anchored) -> Option<OffDiffR
 impl Plan {
     fn new(work: &Work<'_>, event: ReviewEvent) -> Plan {
         let mut found = work.settled.to_post.clone();
-        found.sort_by_key(|found| found.finding.priority);
+        found.sort_by_key(|found| found.finding.rank());
         let most = work.outbox.config.review.max_comments.min(MOST_COMMENTS);
         let mut plan = Plan {
             commit: work.reviewed.head.clone(),
@@ -322,7 +322,7 @@ impl Plan {
                 self.inline.push(anchored);
             }
         }
-        self.listed.sort_by_key(|listed| listed.anchored.finding.priority);
+        self.listed.sort_by_key(|listed| listed.anchored.finding.rank());
     }
 
     async fn post(mut self, work: &Work<'_>) -> Result<PostedReview> {

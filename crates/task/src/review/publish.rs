@@ -20,7 +20,7 @@ use patchwright_forge::{PullRequest, Review};
 use patchwright_git::hunks::Diff;
 use patchwright_report::review::is_of_run;
 use patchwright_review::finding::Priority;
-use patchwright_review::incremental::{CurrentPullRequest, SettledFindings, settle};
+use patchwright_review::incremental::{CurrentPullRequest, FindingState, SettledFindings, settle};
 use patchwright_types::outcome::Conclusion;
 use patchwright_types::published::PublishedReview;
 use patchwright_types::reviewed::{Reviewed, SkippedBecause};
@@ -344,6 +344,9 @@ fn settled(earlier: &EarlierReviews, reviewed: &Reviewed, seen: HeadView<'_>) ->
         renamed: &renamed,
     };
     let mut settled = settle(&earlier.memory, &earlier.seen, reviewed.findings.clone(), &now);
+    for known in settled.findings.iter_mut().filter(|known| known.fate != FindingState::Fixed) {
+        known.line = standing.line(known);
+    }
     if seen.is_full && patchwright_report::review::is_whole(reviewed) {
         // It has the last word about what nobody could look for.
         let before = &earlier.memory.forgotten;

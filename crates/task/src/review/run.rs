@@ -347,6 +347,7 @@ impl PreparedReview<'_> {
             linked: &linked,
             evidence,
             review_context,
+            skipped: &self.plan.scope.skipped,
             room: brief::room(&run.world.model, &run.config.limits),
             stop: &run.stop(),
         })?;

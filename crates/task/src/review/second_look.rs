@@ -40,6 +40,7 @@ pub(crate) async fn take(
         return Ok(());
     }
     let mut asked = asked(recorded);
+    review_context.question(&asked.iter().copied().collect::<Vec<_>>());
     let mut summary = first_summary(recorded.iter().map(|line| &line.entry)).map(str::to_owned);
     while matches!(stopped.reason, StopKind::Finished) {
         let batch = batch(&stopped.findings, &asked);
@@ -49,6 +50,7 @@ pub(crate) async fn take(
         phase.progress.phase("Looking at the findings once more");
         let summary = summary.get_or_insert_with(|| stopped.final_message.clone()).clone();
         run.journal(&Entry::SecondLook { findings: batch.clone(), summary })?;
+        review_context.question(&batch);
         let question = question(&batch, &stopped.findings, review_context)?;
         *stopped = agent.continue_with(vec![message(Role::User, question)]).await;
         asked.extend(batch);
@@ -137,8 +139,13 @@ fn question(
     let asked = |number: &usize| {
         let mut finding = findings.get(number.checked_sub(1)?)?.clone();
         finding.body = text::head(&finding.body, MAX_BODY);
-        let place =
-            (review_context.place)(&finding).words.unwrap_or_else(|_| text::code(&finding.path));
+        let placed = (review_context.place)(&finding);
+        // Signs and numbers that were copied along are no code. What leaves lines out stays as short as it is.
+        let lines = finding.quote.lines().count();
+        if let Some(code) = placed.code.filter(|code| code.lines().count() <= lines) {
+            finding.quote = code;
+        }
+        let place = placed.words.unwrap_or_else(|_| text::code(&finding.path));
         Some((*number, finding, place))
     };
     let asked: Vec<(usize, Finding, String)> = batch.iter().filter_map(asked).collect();

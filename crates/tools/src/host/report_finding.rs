@@ -71,16 +71,18 @@ impl Tool for ReportFinding {
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
         let args: Args = patchwright_guest::tools::parse_args(self.name(), args)?;
         let review_context = super::review_context(ctx)?;
-        let (finding, place) = match checked(review_context, args)? {
-            Checked::Good { finding, place } => (finding, place),
+        let (finding, place, is_placed) = match checked(review_context, args)? {
+            Checked::Good { finding, place, is_placed } => (finding, place, is_placed),
             Checked::SendBack { finding, why } => {
                 return Err(send_back(ctx, review_context, finding, &why));
             }
         };
         // Held from the comparison to the entry: calls of one reply run side by side.
         let mut findings = ctx.findings.lock();
-        if let Some(number) = findings.iter().position(|known| is_same(known, &finding)) {
-            return Ok(ToolOutput::text(format!("Reported before as finding {}", number + 1)));
+        let on_lines = is_placed.then_some(place.as_str());
+        let is_same = |known: &Finding| is_same(review_context, known, &finding, on_lines);
+        if let Some(at) = findings.iter().position(is_same) {
+            return replace(ctx, review_context, &mut findings[at], at + 1, finding, &place);
         }
         let most = if finding.priority == Priority::P0 { MAX_GRAVE } else { MAX_FINDINGS };
         let too_many =
@@ -112,9 +114,41 @@ enum Checked {
         finding: Finding,
         /// In words.
         place: String,
+        /// It stands on lines of the difference.
+        is_placed: bool,
     },
     /// It has to be reported again.
     SendBack { finding: Finding, why: String },
+}
+
+/// Takes what the model says anew of a finding, which keeps its number. Whoever was asked to look at it once more and says
+/// it in other words says that it stands.
+fn replace(
+    ctx: &HostCall<'_>,
+    review_context: &ReviewContext<'_>,
+    known: &mut Finding,
+    number: usize,
+    finding: Finding,
+    place: &str,
+) -> Result<ToolOutput, ToolError> {
+    // What was run to show it was run, whatever is said of it now.
+    let reproduction = finding.reproduction.clone().or_else(|| known.reproduction.clone());
+    let finding = Finding { verdict: known.verdict, reproduction, ..finding };
+    if (Finding { quote: known.quote.clone(), line: known.line, ..finding.clone() }) == *known {
+        return Ok(ToolOutput::text(format!("Reported before as finding {number}")));
+    }
+    let (verdict, confirmed) = if review_context.is_questioned(number) {
+        (Verdict::Confirmed, " and confirmed")
+    } else {
+        (finding.verdict, "")
+    };
+    let finding = Finding { verdict, ..finding };
+    ctx.journal
+        .append(&Entry::Replaced { number, finding: finding.clone() })
+        .map_err(|failure| ToolError::Broken(failure.to_string()))?;
+    *known = finding;
+    let said = format!("Finding {number}, replaced{confirmed}: {place}");
+    Ok(ToolOutput::text(said))
 }
 
 /// Keeps the finding, so that nothing is lost when the model leaves it at that.
@@ -173,7 +207,7 @@ fn checked(review_context: &ReviewContext<'_>, args: Args) -> Result<Checked, To
         return Ok(asked("it is too long; quote only the lines that show the problem"));
     }
     let why = match placed.words {
-        Ok(place) => return Ok(Checked::Good { finding, place }),
+        Ok(place) => return Ok(Checked::Good { finding, place, is_placed: true }),
         Err(why) if placed.is_changed => why,
         Err(_) => format!(
             "this file is not changed by the pull request; the nearest that are: {}",
@@ -182,7 +216,7 @@ fn checked(review_context: &ReviewContext<'_>, args: Args) -> Result<Checked, To
     };
     if review_context.was_sent_back(&finding) {
         let place = "kept without a place on the diff".to_owned();
-        return Ok(Checked::Good { finding, place });
+        return Ok(Checked::Good { finding, place, is_placed: false });
     }
     let why = format!(
         "{why}\nCorrect it and report it again. When it is right as it is, report it unchanged: it is \
@@ -191,12 +225,27 @@ fn checked(review_context: &ReviewContext<'_>, args: Args) -> Result<Checked, To
     Ok(Checked::SendBack { finding, why })
 }
 
-/// Both are about equal lines of one file, in the same words.
-fn is_same(known: &Finding, new: &Finding) -> bool {
+/// Both have the same title and stand at the same place, which is `on_lines` for the new one; without a place on the
+/// difference, both quote the same lines of one file.
+fn is_same(
+    review_context: &ReviewContext<'_>,
+    known: &Finding,
+    new: &Finding,
+    on_lines: Option<&str>,
+) -> bool {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
-    known.verdict != Verdict::Withdrawn
-        && known.path == new.path
-        && words(&known.quote) == words(&new.quote)
-        && (known.line == new.line || known.line.is_none() || new.line.is_none())
-        && words(&known.title) == words(&new.title)
+    if known.verdict == Verdict::Withdrawn
+        || known.path != new.path
+        || words(&known.title) != words(&new.title)
+    {
+        return false;
+    }
+    match ((review_context.place)(known).words.ok(), on_lines) {
+        (Some(known), Some(new)) => known == new,
+        (None, None) => {
+            words(&known.quote) == words(&new.quote)
+                && (known.line == new.line || known.line.is_none() || new.line.is_none())
+        }
+        _ => false,
+    }
 }

@@ -15,6 +15,11 @@ use patchwright_review::finding::Verdict;
 /// Bytes of a reason that are kept.
 const MAX_REASON: usize = 1 << 10;
 
+/// What the model can do about findings of earlier reviews. What was posted is never taken back by a model: what convinces it
+/// comes from outside, and people would not see that it is gone.
+const OF_EARLIER: &str = "A finding of an earlier review stands without you, and only people dismiss it; what you think \
+     of it now belongs in your final message";
+
 #[derive(Deserialize, JsonSchema)]
 struct Args {
     /// Its number, as `report_finding` gave it.
@@ -63,11 +68,12 @@ pub(super) fn judge(
     let mut findings = ctx.findings.lock();
     let count = findings.len();
     let Some(finding) = number.checked_sub(1).and_then(|at| findings.get_mut(at)) else {
-        return Err(ToolError::tell(match count {
-            0 => "there is no finding yet; report one with `report_finding`".to_owned(),
-            1 => format!("there is no finding {number}; the only one is 1"),
-            _ => format!("there is no finding {number}; they are 1 to {count}"),
-        }));
+        let reported = match count {
+            0 => "this review has reported no finding yet".to_owned(),
+            1 => format!("this review has reported no finding {number}; the only one is 1"),
+            _ => format!("this review has reported no finding {number}; they are 1 to {count}"),
+        };
+        return Err(ToolError::tell(format!("{reported}. {OF_EARLIER}")));
     };
     let entry = Entry::Judged {
         finding: number,

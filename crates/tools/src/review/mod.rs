@@ -35,6 +35,8 @@ pub struct Placed {
     pub words: Result<String, String>,
     /// The file is one of those that the pull request changes.
     pub is_changed: bool,
+    /// The lines that it stands on, as the difference has them.
+    pub code: Option<String>,
 }
 
 /// A review at work.
@@ -53,6 +55,8 @@ pub struct ReviewContext<'a> {
     shown: Mutex<BTreeMap<usize, Vec<Range<usize>>>>,
     /// Findings that were sent back, in order.
     sent_back: Mutex<Vec<Finding>>,
+    /// Numbers of the findings that the model was asked to look at once more.
+    questioned: Mutex<BTreeSet<usize>>,
     /// A command has been run in this review, so something may have been reproduced.
     has_run: AtomicBool,
     /// Checks run one at a time: they may use the same files.
@@ -77,6 +81,7 @@ impl<'a> ReviewContext<'a> {
             page_bytes,
             shown: Mutex::default(),
             sent_back: Mutex::default(),
+            questioned: Mutex::default(),
             has_run: AtomicBool::default(),
             checking: tokio::sync::Mutex::default(),
         }
@@ -179,6 +184,16 @@ impl<'a> ReviewContext<'a> {
     /// Keeps a finding that is sent back, in case that it is not reported again.
     pub fn send_back(&self, finding: Finding) {
         self.sent_back.lock().push(finding);
+    }
+
+    /// The model is asked to look at these findings once more.
+    pub fn question(&self, numbers: &[usize]) {
+        self.questioned.lock().extend(numbers);
+    }
+
+    /// The model was asked to look at this finding once more.
+    pub fn is_questioned(&self, number: usize) -> bool {
+        self.questioned.lock().contains(&number)
     }
 
     /// A command was run.
