@@ -177,11 +177,21 @@ pub(crate) fn shell(command: &str) -> Turn {
 }
 
 #[test]
+fn a_question_instead_of_a_change_fails_and_can_be_tried_again() {
+    let world = within(repositories(1), vec![(1, vec![say("Which sum do you mean?"); 2])]);
+    let output = batch(&world, &["run"]).expect(20);
+    assert_eq!(states(&output), counted(&[("failed", 1)]), "{}", output.text());
+    let status = batch(&world, &["status"]);
+    assert!(status.stdout.contains("ended with a question"), "{}", status.text());
+    batch(&world, &["retry", "--class", "agent"]).expect(0);
+}
+
+#[test]
 fn what_goes_wrong_in_one_repository_is_only_its_own_and_has_a_class() {
     let broken = || fail(400, "invalid_request", "no such thing");
     let others = vec![
         (2, vec![say("NEEDS INPUT: which sum?")]),
-        (3, vec![say("There is nothing to do here."); 2]),
+        (3, vec![say("There is nothing to do here.")]),
         // The failing check is given back to it, and it insists.
         (
             4,

@@ -216,6 +216,43 @@ fn an_answer_is_enough() {
 }
 
 #[test]
+fn a_question_instead_of_a_change_is_asked_about_and_is_not_done() {
+    let question = "It takes a plus. Shall I write it?";
+    let world = TestWorld::local([say(question), say(question)]);
+    project(&world);
+    let args = ["exec", "Make add add", "--repo", "project", "--out", "out"];
+    let output = world.run(&args).expect(10);
+    assert_eq!(output.stdout, format!("{question}\n"));
+    assert!(output.stderr.contains("\nnothing was changed\n"), "{}", output.text());
+    let result = fs_err::read(world.path("out/result.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_slice(&result).unwrap();
+    assert_eq!(result["conclusion"], "needs_input");
+    // Asked about it, a model goes on.
+    world.model.replace([
+        say(question),
+        custom("apply_patch", PATCH),
+        say("Add instead of subtracting"),
+    ]);
+    world.run(&["exec", "Make add add", "--repo", "project", "--out", "again"]).expect(0);
+}
+
+/// Projects test their colours.
+#[test]
+fn checks_run_without_a_wish_for_no_colors() {
+    let world = TestWorld::local(fix())
+        .set("PATCHWRIGHT_VERIFY", "[ \"${NO_COLOR-unset}\" = unset ] && sh test.sh");
+    project(&world);
+    let output = world.run(&["exec", "Make add add", "--repo", "project"]).expect(0);
+    assert!(
+        output
+            .text()
+            .contains("check on head: `[ \"${NO_COLOR-unset}\" = unset ] && sh test.sh` passed"),
+        "{}",
+        output.text()
+    );
+}
+
+#[test]
 fn work_starts_from_the_commit_that_was_asked_for() {
     let world = TestWorld::local([]);
     let project = project(&world);

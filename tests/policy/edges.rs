@@ -167,6 +167,10 @@ fn what_was_left_out_as_a_cache_is_named_and_the_rest_of_a_long_list_is_counted(
         policy::check(&Policy::default(), &change, &draft, &redactor(), &[]).flags
     };
     assert_eq!(flags(0), []);
+    // Whatever runs Python leaves these.
+    let caches = ["a/__pycache__", ".pytest_cache", "b.pyc"].map(str::to_owned);
+    let change = Change { artefacts: caches.into(), ..draft.change() };
+    assert_eq!(policy::check(&Policy::default(), &change, &draft, &redactor(), &[]).flags, []);
     for (count, ends) in [(1, "outputs: `cache0`"), (10, "`cache9`"), (12, "`cache9` and 2 more")] {
         let flags = flags(count);
         assert_eq!(flags.len(), 1, "{flags:?}");

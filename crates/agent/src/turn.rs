@@ -19,7 +19,7 @@ use super::state::{Next, Remarks, State};
 use super::stop::{StopKind, Stopped, needs_input};
 use super::sub::{SubAgent, SubAgentConfig, SubAgents};
 use super::unfinished;
-use super::{AgentEvent, AgentSpec, ExpectedChange};
+use super::{AgentEvent, AgentSpec};
 use patchwright_base::error::Failure;
 use patchwright_journal::{self as journal, Entry};
 use patchwright_prompt as prompt;
@@ -241,15 +241,7 @@ impl<'a> Agent<'a> {
             return Err(StopKind::Budget(which));
         }
         let is_asked = needs_input(&self.state.final_message).is_some();
-        let words = &self.state.final_message;
-        let is_expected = match self.spec.expects_change {
-            ExpectedChange::None => false,
-            ExpectedChange::Possible => unfinished::asks(words),
-            ExpectedChange::UnlessSaid => {
-                unfinished::asks(words) || !unfinished::says_nothing_to_change(words)
-            }
-            ExpectedChange::Required => true,
-        };
+        let is_expected = unfinished::misses(self.spec.expects_change, &self.state.final_message);
         let may_be_unchanged =
             is_expected && self.touched.is_empty() && self.state.may_follow_up();
         if is_asked || self.result.is_some() || !may_be_unchanged || !self.is_unchanged().await? {

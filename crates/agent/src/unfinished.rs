@@ -1,6 +1,7 @@
 //! Whether a reply without calls is the end that it would be. Pure, and about the words alone: whether the
 //! working tree has changed is the loop's to find out.
 
+use super::ExpectedChange;
 use super::reply::AcceptedReply;
 use super::stop::needs_input;
 use super::written_calls;
@@ -97,8 +98,18 @@ fn before_script(text: &str) -> Option<&str> {
     is_script.then(|| text[..open].trim())
 }
 
+/// Whether a change is missed where these are the last words.
+pub(super) fn misses(expected: ExpectedChange, words: &str) -> bool {
+    match expected {
+        ExpectedChange::None => false,
+        ExpectedChange::Possible => asks(words),
+        ExpectedChange::UnlessSaid => asks(words) || !says_nothing_to_change(words),
+        ExpectedChange::Required => true,
+    }
+}
+
 /// The text says that there is nothing to change, and shows no code that might be meant as the change.
-pub(super) fn says_nothing_to_change(text: &str) -> bool {
+fn says_nothing_to_change(text: &str) -> bool {
     const SAID: &[&str] = &[
         "nothing was changed",
         "nothing to change",
