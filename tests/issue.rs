@@ -4,6 +4,7 @@ mod checks;
 mod failures;
 mod held_back;
 mod publishing;
+mod words;
 
 use expect_test::{Expect, expect};
 

@@ -4,6 +4,7 @@
 use expect_test::expect;
 use patchwright_base::error::{Failure, Hint};
 use patchwright_base::text;
+use patchwright_ecosystems::results::{Counts, Runner, TestResults};
 use patchwright_git::Oid;
 use patchwright_git::tree::{Change, Entry, FileChange, Mode, OverLimit};
 use patchwright_policy::{HeldBack, Judgement, Violation};
@@ -193,6 +194,44 @@ fn body_of(outcome: &Outcome, template: Option<&str>, patch: Option<&str>) -> St
 }
 
 #[test]
+fn an_answer_says_once_that_nothing_was_changed() {
+    let mut outcome = outcome(None);
+    outcome.conclusion = Conclusion::NothingToDo;
+    outcome.judgement.violations.clear();
+    (outcome.change, outcome.reason) = (None, Some(answer::NO_CHANGE.to_owned()));
+    let landed = answer::LandedChange::Nothing;
+    let said = answer::Fixed { outcome: &outcome, landed, patch: None, held_back: None };
+    let words = answer::fixed(&said);
+    assert!(words.starts_with("**Nothing was changed**"), "{words}");
+    assert!(words.contains("*The model says:*") && !words.contains(answer::NO_CHANGE), "{words}");
+    // Any other reason, and that of a model without words, is said.
+    outcome.reason = Some("`topic` has this change by now".to_owned());
+    let said = answer::Fixed { outcome: &outcome, landed, patch: None, held_back: None };
+    assert!(answer::fixed(&said).contains("has this change by now"));
+    (outcome.final_message, outcome.reason) = (String::new(), Some(answer::NO_CHANGE.to_owned()));
+    let said = answer::Fixed { outcome: &outcome, landed, patch: None, held_back: None };
+    assert!(answer::fixed(&said).contains(answer::NO_CHANGE));
+}
+
+#[test]
+fn new_tests_that_pass_are_counted_where_nothing_was_fixed_or_broken() {
+    let ran = |passed, failed| {
+        let counts = Counts { passed, failed, ..Counts::default() };
+        let (runners, finished) = (vec![Runner::Pytest], true);
+        let tests = TestResults { runners, counts, finished, ..TestResults::default() };
+        let exit_code = i32::from(failed > 0);
+        CheckRun { tests: Some(tests), ..check_run("pytest", exit_code, "") }
+    };
+    let said = |before, after| sections::evidence(&verify::compare(vec![before], vec![after], ""));
+    let grown = said(ran(8, 0), ran(17, 0));
+    assert!(grown.contains("**Tests**: fixed 0 · broke 0 · 8 → 17 tests pass\n"), "{grown}");
+    assert!(!said(ran(8, 0), ran(8, 0)).contains("tests pass"));
+    let mut cut = ran(17, 0);
+    cut.tests.as_mut().unwrap().finished = false;
+    assert!(!said(ran(8, 0), cut).contains("tests pass"));
+}
+
+#[test]
 fn an_answer_says_what_was_refused_once_and_the_models_words_stand_apart() {
     let mut outcome = outcome(None);
     let first = outcome.judgement.violations.first().cloned().unwrap_or(Violation {
@@ -331,10 +370,14 @@ fn the_repositorys_template_is_filled() {
 
         Run by Patchwright in fresh sandboxes, not by the model. Commands from: the repository's kind.
 
+        - [ ] I ran the tests @&#8203;acme/qa
+
 
         ## Checklist
 
         - [ ] Docs &lt;script&gt;
+
+        *Boxes are for a person to tick: none of them was ticked for you.*
 
         ## Please look at
 
@@ -856,7 +899,7 @@ fn commit_messages_vouch_for_nobody_and_skip_nothing() {
         &[("Patchwright-Run", "r1"), ("Co-authored-by", "Ada <ada@example.com>")],
     );
     expect![[r#"
-        Fix the parser very very very very very very very very very very very v…
+        Fix the parser very very very very very very very very very very very…
 
         Why: see 12 and octocat.
 
@@ -864,7 +907,7 @@ fn commit_messages_vouch_for_nobody_and_skip_nothing() {
          ---
          diff --git a b
         \u{202e}x
-         # not a comment
+        not a comment
         Fixes: all
 
         Patchwright-Run: r1

@@ -14,6 +14,7 @@ mod rebase;
 mod rebase_forced;
 mod rebase_whole;
 mod resumed;
+mod reviews;
 mod strangers;
 
 use expect_test::Expect;

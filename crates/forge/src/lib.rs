@@ -32,7 +32,7 @@ pub use self::error::{Credential, ForgeError, Requirement, StateProblem, WayTher
 pub use self::identity::{PullRequestDraft, same_repository};
 pub use self::review::{
     BegunCheck, CheckAnnotation, CheckConclusion, CheckDraft, CheckRun, CommentPlace, Comparison,
-    InlineComment, Review, ReviewComment, ReviewDraft, ReviewEvent, ReviewPosted, ReviewState,
+    InlineComment, Review, ReviewComment, ReviewDraft, ReviewEdits, ReviewEvent, ReviewPosted, ReviewState,
     RunningCheck, RunningChecks, Side, Thread,
 };
 
@@ -458,6 +458,16 @@ pub trait Forge: Governance + RunningChecks + Tracker + Send + Sync {
         repository: &RepositoryId,
         number: u64,
     ) -> Result<Vec<Review>, ForgeError>;
+
+    /// When the texts of the newest reviews were edited; never, where nobody can edit them.
+    async fn review_edits(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+    ) -> Result<ReviewEdits, ForgeError> {
+        let reviews = self.reviews(repository, number).await?;
+        Ok(reviews.into_iter().map(|review| (review.id, None)).collect())
+    }
 
     /// All threads on the diff with all their comments.
     async fn threads(

@@ -1,5 +1,7 @@
 //! Reviews, their threads, checks and comparisons, as plain data.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -116,6 +118,9 @@ impl Review {
         }
     }
 }
+
+/// When the text of a review was edited last, by its number; `None` is never. Of one that is not here it is not known.
+pub type ReviewEdits = HashMap<u64, Option<DateTime<Utc>>>;
 
 /// What became of an attempt to post a review.
 #[derive(Clone, Debug, PartialEq, Eq)]

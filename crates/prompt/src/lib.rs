@@ -285,6 +285,8 @@ pub struct CommentTask<'a> {
     /// The threads on the diff: those in which it was asked, or all that are not resolved.
     pub threads: &'a str,
     /// It was asked in these threads.
+    /// What reviewers said in the reviews themselves.
+    pub reviews: &'a str,
     pub is_in_thread: bool,
     /// The files that the pull request changes, and since which commit; empty where that is not known.
     pub changed: &'a str,
@@ -310,14 +312,15 @@ pub fn comment_task(template: &str, task: &CommentTask<'_>) -> Result<String> {
     let CommentTask { repository, number, is_pull_request, conversation, threads, .. } = *task;
     let CommentTask { words, failures, checks, is_in_thread, .. } = *task;
     let CommentTask { changed, base, difference, on_forge, .. } = *task;
-    let CommentTask { conflicts, base_branch, .. } = *task;
+    let CommentTask { conflicts, base_branch, reviews, .. } = *task;
     let tag = tag_of(&[words, changed, difference, on_forge, conflicts]);
     let (checks, kind) = (list(checks), if is_pull_request { "pull request" } else { "issue" });
     render(
         template,
         context! {
             repository, number, is_pull_request, conversation, threads, words, failures, checks, kind, tag,
-            is_in_thread, changed, base, difference, on_forge, conflicts, base_branch
+            is_in_thread, changed, base, difference, on_forge, conflicts, base_branch,
+            reviews
         },
     )
 }

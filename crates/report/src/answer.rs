@@ -19,6 +19,9 @@ pub const STOPPED: &str = "stopped";
 /// Its purpose when somebody has asked for more since.
 pub const LIFTED: &str = "lifted";
 
+/// The reason of a run whose model changed nothing.
+pub const NO_CHANGE: &str = "the model made no change";
+
 /// Bytes of the model's words, and of a patch.
 const MAX_WORDS: usize = 20_000;
 const MAX_PATCH: usize = 30_000;
@@ -61,7 +64,10 @@ pub struct Fixed<'a> {
 pub fn fixed(fixed: &Fixed<'_>) -> String {
     let outcome = fixed.outcome;
     let link = link(outcome.provenance.run_url.as_deref());
+    let is_unchanged = outcome.conclusion == Conclusion::NothingToDo;
+    let has_words = !outcome.final_message.trim().is_empty() && sections::may_quote(outcome);
     let mut out = match fixed.landed {
+        LandedChange::Nothing if is_unchanged => format!("**Nothing was changed**{link}\n"),
         LandedChange::Pushed { commit, url, branch, .. } => {
             let note = match outcome.conclusion {
                 // The commit is pushed without the files that policy held back, which the list
@@ -90,6 +96,9 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
         (LandedChange::Patch { why }, _) => {
             let _ = write!(out, "\n{}\n", markdown::line(why, 2000));
         }
+        // The heading says it, and the model why.
+        (LandedChange::Nothing, Some(reason))
+            if is_unchanged && has_words && reason == NO_CHANGE => {}
         // The list below says it otherwise.
         (_, Some(reason)) if !is_about(reason, violations) => {
             let _ = write!(out, "\n{}\n", markdown::line(reason, 2000));

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use super::model_words::Fence;
 use patchwright_base::invisible::is_invisible;
 use patchwright_base::text;
 
@@ -71,13 +72,20 @@ pub fn subject(title: &str) -> String {
     let line = neutral(&text::line(title));
     let line = line.trim_start_matches(['#', '*', ' ']).trim_end_matches(['*', ' ']);
     let line = &without_own_trailer(line);
-    if line.is_empty() { "Change by Patchwright".to_owned() } else { text::cut(line, SUBJECT) }
+    if line.is_empty() {
+        "Change by Patchwright".to_owned()
+    } else {
+        text::cut_at_word(line, SUBJECT)
+    }
 }
 
 fn plain_body(body: &str) -> String {
     let body = text::visible(&text::without_ansi(&text::head(body, BODY)));
     let mut lines = Vec::new();
+    let mut fence = Fence::default();
     for line in body.lines() {
+        // A heading has no marks in plain text. In code `#` may begin anything.
+        let line = if fence.holds(line) { line } else { without_marks(line) };
         let shown = neutral(line.trim_end());
         if !is_trailer(line) && !is_trailer(&shown) {
             // A `#` at the start would be a comment in an editor, `--` or `diff` a cut for `am`.
@@ -86,7 +94,15 @@ fn plain_body(body: &str) -> String {
             lines.push(if cut || line.starts_with('#') { format!(" {line}") } else { line });
         }
     }
-    lines.join("\n").trim().to_owned()
+    // Blanks at the start of the first line stay: they keep a `#` from being a comment.
+    lines.join("\n").trim_start_matches('\n').trim_end().to_owned()
+}
+
+/// A heading as plain text.
+fn without_marks(line: &str) -> &str {
+    let title = line.trim_start_matches('#');
+    let is_heading = line.starts_with('#') && line.len() - title.len() <= 6;
+    if is_heading && title.starts_with(' ') { title.trim() } else { line }
 }
 
 fn is_trailer(line: &str) -> bool {

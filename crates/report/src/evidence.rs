@@ -112,7 +112,8 @@ fn tests(out: &mut String, row: &EvidenceRow, rows: usize) {
     } else {
         format!(" of {}", code(&text::one_line(&row.command)))
     };
-    let _ = writeln!(out, "\n**Tests**{whose}: {}", tests.line());
+    let passing = passing(row, tests).map(|passing| format!(" · {passing}")).unwrap_or_default();
+    let _ = writeln!(out, "\n**Tests**{whose}: {}{passing}", tests.line());
     let lists: Vec<(&str, &Names)> = lists(tests);
     if lists.is_empty() {
         return;
@@ -129,6 +130,20 @@ fn tests(out: &mut String, row: &EvidenceRow, rows: usize) {
         }
     }
     let _ = write!(out, "\n<details><summary>Which tests</summary>\n{names}\n</details>\n");
+}
+
+/// How many tests passed before and pass now, where nothing was fixed or broken and both runners said it at their end.
+fn passing(row: &EvidenceRow, tests: &Comparison) -> Option<String> {
+    if !tests.fixed.is_empty() || !tests.broke.is_empty() {
+        return None;
+    }
+    let passed = |run: &Option<CheckRun>| {
+        let tests = run.as_ref().filter(|run| !run.is_flaky())?.tests.as_ref()?;
+        let is_told = !tests.runners.iter().any(|runner| runner.may_be_silent());
+        (tests.finished && !tests.truncated && is_told).then_some(tests.counts.passed)
+    };
+    let (before, now) = (passed(&row.base)?, passed(&row.head)?);
+    (before != now && before > 0).then(|| format!("{before} → {now} tests pass"))
 }
 
 /// For each check that ran tests before the change and none with it, a sentence that says so. Of runners that print only

@@ -18,6 +18,7 @@ pub mod html;
 pub mod job_summary;
 pub mod markdown;
 pub mod memory;
+pub mod model_words;
 mod origin;
 pub mod outputs;
 pub mod plan_md;

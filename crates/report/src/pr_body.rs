@@ -5,9 +5,10 @@
 
 use std::fmt::Write as _;
 
+use super::model_words::Fence;
 use super::origin::{self, Origin};
 use super::template::{self, Section, Topic};
-use super::{MAX_BODY, attempts, commit_message, markdown, sections, setup};
+use super::{MAX_BODY, attempts, commit_message, markdown, model_words, sections, setup};
 use patchwright_base::text;
 use patchwright_types::evidence::{Standing, Verdict};
 use patchwright_types::outcome::{Conclusion, Outcome};
@@ -31,6 +32,11 @@ pub struct PullRequest<'a> {
 /// Room for the parts that can grow, in bytes; the rest is bounded by its own lists.
 const SUMMARY: usize = 12_000;
 const PATCH: usize = 20_000;
+/// Bytes of an assumption.
+const MAX_ITEM: usize = 2_000;
+
+/// The purpose of the marker of descriptions.
+pub const PURPOSE: &str = "pull-request";
 
 /// How a body begins that says why the pull request is a draft.
 const WARNING: &str = "> [!WARNING]";
@@ -47,6 +53,56 @@ pub fn below_edited(body: &str, marker: &str) -> String {
 /// A body of ours that says why the pull request is a draft.
 pub fn has_warning(body: &str) -> bool {
     body.trim_start().starts_with(WARNING)
+}
+
+/// A description without what is of use to people only: our evidence and the folds below it. One that is not ours stays as
+/// it is.
+pub fn without_record(body: &str) -> String {
+    if !super::is_described(body, PURPOSE) {
+        return body.to_owned();
+    }
+    let (mut out, mut fence, mut part) = (Vec::new(), Fence::default(), Part::Words);
+    for line in body.lines() {
+        let is_code = fence.holds(line);
+        part = match part {
+            Part::Record if !is_code && ends_record(line) => Part::of(line),
+            Part::Fold if !is_code && line == "</details>" => Part::Folded,
+            Part::Words | Part::Folded if !is_code => Part::of(line),
+            Part::Folded => Part::Words,
+            other => other,
+        };
+        if part == Part::Words {
+            out.push(line);
+        }
+    }
+    out.join("\n")
+}
+
+/// The next section, or the end of the body with the link to the issue.
+fn ends_record(line: &str) -> bool {
+    line == "---" || ["## ", "Fixes #", "Refs #"].iter().any(|begin| line.starts_with(begin))
+}
+
+/// What a line of a description belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Words,
+    /// The section with the evidence.
+    Record,
+    Fold,
+    /// The line at which a fold ends.
+    Folded,
+}
+
+impl Part {
+    /// What begins with a line outside of code.
+    fn of(line: &str) -> Part {
+        match line {
+            "## Evidence" => Part::Record,
+            line if line.starts_with("<details><summary>") => Part::Fold,
+            _ => Part::Words,
+        }
+    }
 }
 
 /// The first line of the model's last message as it would stand in a title, whatever it reads like.
@@ -119,8 +175,9 @@ fn sections(pull_request: &PullRequest<'_>, patch: usize, summary: usize) -> Vec
     let section = |topic, heading, text| Section { topic, heading, text };
     let changes = outcome.change.as_ref().map(|c| sections::files(c, &outcome.judgement));
     let assumptions = sections::assumptions(&outcome.final_message);
-    let assumptions =
-        assumptions.iter().fold(String::new(), |out, item| out + "- " + &text::inline(item) + "\n");
+    let assumptions = assumptions
+        .iter()
+        .fold(String::new(), |out, item| out + "- " + &markdown::line(item, MAX_ITEM) + "\n");
     let issue = pull_request.issue.map(|(number, _)| reference(outcome, number));
     let held = sections::held_back(
         &outcome.judgement,
@@ -144,11 +201,11 @@ fn sections(pull_request: &PullRequest<'_>, patch: usize, summary: usize) -> Vec
 }
 
 /// Cost and provenance, folded. How setup went is told only when something of it failed: what the checks
-/// say then has to be read with it.
+/// say then has to be read with it. Everybody may read it, so nothing of the operator's network is in it.
 fn details(outcome: &Outcome) -> String {
     let report = &outcome.provenance.setup;
     let is_whole = setup::warning(report).is_empty();
-    let setup = if is_whole { String::new() } else { setup::table(report) };
+    let setup = if is_whole { String::new() } else { setup::public_table(report) };
     origin::folded(&Origin {
         run: &outcome.run,
         spending: &outcome.spending,
@@ -175,7 +232,12 @@ fn summary_of(pull_request: &PullRequest<'_>) -> String {
         Some((first, rest)) if is_title(pull_request, first, &usual) => rest,
         _ => message,
     };
-    sections::without_assumptions(rest)
+    let rest = sections::without_assumptions(&model_words::without_courtesies(rest));
+    match pull_request.issue {
+        // The end of the body links it, or a section of the template does.
+        Some((number, _)) => model_words::without_link(&rest, number),
+        None => rest,
+    }
 }
 
 /// A line that became the title.
@@ -195,7 +257,9 @@ fn says(pull_request: &PullRequest<'_>, most: usize) -> String {
 
 fn warning(outcome: &Outcome) -> Option<String> {
     let mut parts = Vec::new();
-    if outcome.conclusion != Conclusion::Done {
+    // A change that a check or the policy is against has come to its end all the same, and its reason says all.
+    let is_told = outcome.conclusion == Conclusion::Partial && outcome.reason.is_some();
+    if outcome.conclusion != Conclusion::Done && !is_told {
         parts.push(format!("This run was not completed: {}.", sections::state(outcome.conclusion)));
     }
     if let Some(reason) = &outcome.reason {
@@ -210,6 +274,9 @@ fn warning(outcome: &Outcome) -> Option<String> {
     let evidence = &outcome.evidence;
     parts.extend(sections::lost_tests(evidence));
     if evidence.any_failed() {
+        if is_told && evidence.is_red() {
+            return Some(parts.join(" "));
+        }
         parts.push("Not all checks pass; see the evidence.".to_owned());
     } else if evidence.verdict() == Verdict::None {
         parts.push(match evidence.standing(&[Standing::Unknown]).len() {

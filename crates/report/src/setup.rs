@@ -34,10 +34,27 @@ pub fn warning(report: &SetupReport) -> String {
     out
 }
 
-/// The commands as a table, the output of those that failed, and what would help.
+/// The commands as a table, the output of those that failed, and what would help: for the operator.
 pub fn table(report: &SetupReport) -> String {
+    written(report, Reader::Operator)
+}
+
+/// [`table`] for everybody. Outputs and hints name hosts and addresses of the network that the run was in, and settings that
+/// only its operator has.
+pub fn public_table(report: &SetupReport) -> String {
+    written(report, Reader::Everybody)
+}
+
+/// For whom a table is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    Operator,
+    Everybody,
+}
+
+fn written(report: &SetupReport, reader: Reader) -> String {
     if report.steps.is_empty() {
-        return services(report);
+        return services(report, reader);
     }
     let mut out = String::from("| Setup | Result | Duration |\n|---|---|---|\n");
     for step in report.steps.iter().take(MAX_ROWS) {
@@ -47,7 +64,8 @@ pub fn table(report: &SetupReport) -> String {
     if report.steps.len() > MAX_ROWS {
         let _ = writeln!(out, "\n… and {} more commands", report.steps.len() - MAX_ROWS);
     }
-    for step in report.failed().take(SHOWN) {
+    let explained = if reader == Reader::Operator { SHOWN } else { 0 };
+    for step in report.failed().take(explained) {
         if let Some(hint) = &step.hint {
             let _ = writeln!(out, "\n{}: {}.", code(&step.name), inline(hint));
         }
@@ -69,23 +87,30 @@ pub fn table(report: &SetupReport) -> String {
     let when =
         if report.is_cached { " They ran in an earlier run, whose result was used." } else { "" };
     let _ = writeln!(out, "\nCommands of setup: {}.{when}", inline(&report.source));
-    match services(report) {
+    match services(report, reader) {
         services if services.is_empty() => out,
         services => format!("{out}\n{services}"),
     }
 }
 
 /// The servers beside the run as a table.
-fn services(report: &SetupReport) -> String {
+fn services(report: &SetupReport, reader: Reader) -> String {
     if report.services.is_empty() {
         return String::new();
     }
     let mut out = String::from("| Service | Image | Result |\n|---|---|---|\n");
     for service in &report.services {
         let (name, image) = (code_cell(&service.name), code_cell(&service.image));
-        let _ = writeln!(out, "| {name} | {image} | {} |", inline(&standing(service)));
+        let standing = match reader {
+            Reader::Operator => inline(&standing(service)),
+            Reader::Everybody if service.problem.is_none() => "ready".to_owned(),
+            Reader::Everybody => "not there".to_owned(),
+        };
+        let _ = writeln!(out, "| {name} | {image} | {standing} |");
     }
-    for service in report.services.iter().filter(|service| !service.log.is_empty()).take(SHOWN) {
+    let explained = if reader == Reader::Operator { SHOWN } else { 0 };
+    let logs = report.services.iter().filter(|service| !service.log.is_empty());
+    for service in logs.take(explained) {
         let log = text::fence(&text::head(&service.log, OUTPUT), "");
         let _ = write!(out, "\n{} printed at last:\n\n{log}\n", code(&service.name));
     }
@@ -174,6 +199,9 @@ mod tests {
         let text = table(&report);
         assert!(text.contains("| failed with exit code 1 |"), "{text}");
         assert!(text.contains("````\nERROR: ```\n"), "{text}");
+        let public = public_table(&report);
+        assert!(public.contains("| failed with exit code 1 |"), "{public}");
+        assert!(!public.contains("pypi.corp") && !public.contains("ERROR"), "{public}");
         assert!(warning(&report).starts_with("Setup: 1 of 1 commands failed"), "{text}");
         assert_eq!(warning(&SetupReport::default()) + &table(&SetupReport::default()), "");
         assert!(page(&report).into_string().contains("failed with exit code 1; setup may not"));

@@ -81,25 +81,35 @@ pub(super) fn fill(template: &str, sections: &mut Vec<Section>) -> String {
             boxes.line(line);
             continue;
         }
-        boxes.flush(&mut out, sections);
-        boxes.heading.clear();
         let marks = line.len() - line.trim_start_matches('#').len();
+        boxes.flush(&mut out, sections, marks);
         let title = line.trim_start_matches('#').trim();
         let title = markdown::passage(&title.replace(['[', ']', '`'], ""), 200);
-        boxes.heading.extend(["\n", &"#".repeat(marks.min(6)), " ", title.trim(), "\n\n"]);
-        boxes.topic = topic(title.trim());
+        boxes.begin(title.trim(), marks);
     }
-    boxes.flush(&mut out, sections);
+    boxes.flush(&mut out, sections, 0);
+    if boxes.has_kept {
+        out.push_str("*Boxes are for a person to tick: none of them was ticked for you.*\n\n");
+    }
     out
 }
+
+/// What stands under a heading that nothing of ours fits.
+const OPEN: &str = "*Not filled in.*";
 
 /// The lines under one heading.
 #[derive(Default)]
 struct Boxes {
-    /// Written when something follows: a heading above nothing tells nobody anything.
+    /// As it is written, and its words and level.
     heading: String,
+    title: String,
+    level: usize,
     topic: Option<Topic>,
     lines: Vec<String>,
+    /// The headings that got one of our sections.
+    filled: Vec<(Topic, String)>,
+    /// A box to tick was left.
+    has_kept: bool,
 }
 
 impl Boxes {
@@ -107,19 +117,30 @@ impl Boxes {
         self.lines.push(line.to_owned());
     }
 
-    fn flush(&mut self, out: &mut String, sections: &mut Vec<Section>) {
+    fn begin(&mut self, title: &str, level: usize) {
+        self.heading = format!("\n{} {title}\n\n", "#".repeat(level.min(6)));
+        (self.title, self.level, self.topic) = (title.to_owned(), level, topic(title));
+    }
+
+    /// Writes the section that ends here. `next` is the level of the heading that follows.
+    fn flush(&mut self, out: &mut String, sections: &mut Vec<Section>, next: usize) {
         let filled = self.topic.and_then(|topic| {
             let at = sections.iter().position(|section| section.topic == topic)?;
             Some(sections.remove(at).text)
         });
-        if let Some(text) = &filled {
+        if let Some((text, topic)) = filled.as_ref().zip(self.topic) {
+            self.filled.push((topic, std::mem::take(&mut self.title)));
             out.push_str(&std::mem::take(&mut self.heading));
             out.push_str(text.trim_end());
             out.push_str("\n\n");
         }
         // Boxes to tick stay, unticked: nobody has answered them. Prompts for text are replaced.
-        let is_box =
-            |line: &&String| line.trim_start().starts_with(['-', '*']) && line.contains("[ ]");
+        let ticks = ["[ ]", "[x]", "[X]"];
+        let is_box = |line: &&String| {
+            let is_item = line.trim_start().starts_with(['-', '*']);
+            is_item && ticks.iter().any(|tick| line.contains(tick))
+        };
+        self.has_kept |= self.lines.iter().any(|line| is_box(&line));
         let kept: Vec<&str> = match filled {
             Some(_) => self.lines.iter().filter(is_box).map(String::as_str).collect(),
             None => self.lines.iter().map(String::as_str).collect(),
@@ -130,14 +151,31 @@ impl Boxes {
             out.push_str(&std::mem::take(&mut self.heading));
             out.push_str(text.trim());
             out.push_str("\n\n");
+        } else if next <= self.level && !self.heading.is_empty() {
+            // Who wrote the template looks for an answer here. One level deeper are the parts of this section.
+            out.push_str(&self.heading);
+            out.push_str(&self.instead());
+            out.push_str("\n\n");
         }
         self.lines.clear();
+        self.heading.clear();
         self.topic = None;
+    }
+
+    /// Where the answer to a question is that stands in the template twice, or that there is none.
+    fn instead(&self) -> String {
+        let other = self.filled.iter().find(|(topic, _)| Some(*topic) == self.topic);
+        other
+            .map_or_else(|| OPEN.to_owned(), |(_, title)| format!("*See \u{201c}{title}\u{201d}.*"))
     }
 }
 
 fn topic(title: &str) -> Option<Topic> {
     let title = title.to_lowercase();
+    // `What`, `Why` and `How` are the headings of many templates; in a longer one "what" says little.
+    if title.trim_matches(|c: char| !c.is_alphanumeric()) == "what" {
+        return Some(Topic::Summary);
+    }
     let fits = |words: &[&str]| words.iter().any(|word| title.contains(word));
     WORDS.iter().find(|(_, words)| fits(words)).map(|(topic, _)| *topic)
 }

@@ -179,7 +179,7 @@ fn conclude(
     }
     match (&judged.change, judged.judgement.held_back.first()) {
         (None, None) if words_are_enough => (Conclusion::Done, None),
-        (None, None) => (Conclusion::NothingToDo, Some("the model made no change".to_owned())),
+        (None, None) => (Conclusion::NothingToDo, Some(patchwright_report::answer::NO_CHANGE.to_owned())),
         (None, Some(held)) => (
             Conclusion::Refused,
             Some(format!("`{}` may not be published ({})", held.file.path, held.rule)),

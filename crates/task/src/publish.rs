@@ -32,7 +32,7 @@ use patchwright_types::task::{PromptRequest, TaskKind, Trigger};
 
 /// What finds our pull request again.
 fn marker(run: &Run<'_>) -> String {
-    report::marker("pull-request", &run.folder.id)
+    report::marker(pr_body::PURPOSE, &run.folder.id)
 }
 
 /// Whether there is something that may be published.

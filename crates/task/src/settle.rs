@@ -16,7 +16,7 @@ use patchwright_git::clone::Repo;
 use patchwright_git::tree::Change;
 use patchwright_git::{GitError, Oid, commit, tree};
 use patchwright_policy::{self as policy, Blobs, Judgement, Unread};
-use patchwright_report::commit_message;
+use patchwright_report::{commit_message, model_words};
 
 /// Bytes of one file that the policy reads whole; larger ones are over the size cap anyway.
 const BLOB_CAP: usize = 64 << 20;
@@ -167,6 +167,12 @@ pub(super) fn make_commit(
     let words = match job.commit_title {
         Some(_) => final_message.to_owned(),
         None => words_of(final_message),
+    };
+    let words = model_words::without_courtesies(&words);
+    let words = match &job.subject {
+        // The pull request links it.
+        Subject::Issue(admitted) => model_words::without_link(&words, admitted.issue.number),
+        _ => words,
     };
     let title = title_of(run, job, final_message);
     let message = commit_message::commit_message(&title, &words, &[]);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use patchwright_base::text;
 use patchwright_forge::{CommentPlace, RepositoryId};
 
 use crate::command::Command;
@@ -191,15 +192,22 @@ impl TaskKind {
             }
             TaskKind::Campaign(request) => format!("{}: {}", request.campaign, request.repository),
             TaskKind::Learn(LearnRequest { repository, .. }) => repository.to_string(),
-            TaskKind::Exec(ExecRequest { prompt, .. }) => prompt.chars().take(60).collect(),
+            TaskKind::Exec(ExecRequest { prompt, .. }) => beginning(prompt),
             TaskKind::Prompt(PromptRequest { repository, prompt, .. }) => {
-                let first = prompt.lines().map(str::trim).find(|line| !line.is_empty());
-                let first: String = first.unwrap_or_default().chars().take(60).collect();
-                format!("{repository}: {first}")
+                format!("{repository}: {}", beginning(prompt))
             }
         }
     }
 }
+
+/// The first line of a prompt, cut between two words where it is long.
+fn beginning(prompt: &str) -> String {
+    let first = prompt.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    text::cut_at_word(first, MAX_BEGINNING)
+}
+
+/// Characters of the beginning of a prompt that say what a run is about.
+const MAX_BEGINNING: usize = 60;
 
 impl CommandRequest {
     /// A failing check set it off, and nobody asked.

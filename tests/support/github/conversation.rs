@@ -277,6 +277,7 @@ impl World {
             state,
             commit: commit.to_owned(),
             submitted: (state != "PENDING").then_some(now),
+            edited: None,
             minimized: None,
         };
         self.pull_mut(place, number).reviews.push(review);

@@ -157,6 +157,15 @@ impl Server {
             Some(drafted + seconds);
     }
 
+    /// Somebody writes the text of a review anew.
+    pub(crate) fn edit_review(&self, number: u64, review: u64, body: &str) {
+        let mut world = self.synced();
+        let now = world.tick();
+        let reviews = &mut world.pull_mut(0, number).reviews;
+        let review = reviews.iter_mut().find(|other| other.id == review).unwrap();
+        (review.body, review.edited) = (body.to_owned(), Some(now));
+    }
+
     /// Dismisses a review.
     pub(crate) fn dismiss(&self, number: u64, review: u64) {
         let mut world = self.synced();

@@ -272,6 +272,8 @@ pub(crate) struct Review {
     pub(crate) state: &'static str,
     pub(crate) commit: String,
     pub(crate) submitted: Option<i64>,
+    /// When its text was edited.
+    pub(crate) edited: Option<i64>,
     /// A hidden review.
     pub(crate) minimized: Option<String>,
 }

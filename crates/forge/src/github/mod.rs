@@ -44,6 +44,7 @@ mod preflight_rest;
 mod pull_metadata;
 mod pulls;
 mod refusal;
+mod review_edits;
 mod review_refusal;
 mod reviews;
 mod rules;
@@ -81,7 +82,7 @@ use super::seal::Seal;
 use super::{
     Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Edits, Forge, ForgeError,
     Issue, Operation, PullRequest, PullRequestDraft, RenderedBody, Repository, RepositoryId,
-    Review, ReviewDraft, ReviewPosted, Role, Thread, transfer::PushSpec,
+    Review, ReviewDraft, ReviewEdits, ReviewPosted, Role, Thread, transfer::PushSpec,
 };
 use patchwright_git::push::NewCommits;
 use patchwright_git::{Oid, PushOutcome};
@@ -355,6 +356,14 @@ impl Forge for GitHubForge {
         number: u64,
     ) -> Result<Vec<Review>, ForgeError> {
         self.list_reviews(repository, number).await
+    }
+
+    async fn review_edits(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+    ) -> Result<ReviewEdits, ForgeError> {
+        self.edits_of_reviews(repository, number).await
     }
 
     async fn threads(

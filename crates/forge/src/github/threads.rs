@@ -169,7 +169,7 @@ impl GitHubForge {
     }
 
     /// Asks with the fields that this server has; `ids` says which, and is remembered.
-    async fn ask_with_ids<T: serde::de::DeserializeOwned>(
+    pub(super) async fn ask_with_ids<T: serde::de::DeserializeOwned>(
         &self,
         query: &str,
         variables: &Value,

@@ -245,6 +245,23 @@ impl CommentNode {
     }
 }
 
+/// When a review was edited last.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ReviewEditNode {
+    #[serde(flatten)]
+    ids: Ids,
+    #[serde(default)]
+    last_edited_at: Option<DateTime<Utc>>,
+}
+
+impl ReviewEditNode {
+    /// The review's number, and when it was edited.
+    pub(super) fn edited(self) -> Option<(u64, Option<DateTime<Utc>>)> {
+        Some((self.ids.id()?, self.last_edited_at))
+    }
+}
+
 #[derive(Deserialize)]
 pub(super) struct CheckRunJson {
     pub(super) id: u64,

@@ -11,6 +11,7 @@ pub mod map;
 pub mod memory;
 pub mod pictures;
 pub mod references;
+pub mod reviews;
 pub mod services;
 pub mod setup;
 pub mod skills;

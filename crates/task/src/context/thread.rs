@@ -13,13 +13,14 @@ use super::references::{self, LinkedIssues};
 use patchwright_base::gfm;
 use patchwright_base::invisible::Counts;
 use patchwright_forge::{self as forge, Comment, Issue, marker};
+use patchwright_report::pr_body;
 use patchwright_types::task::Trigger;
 
 /// Bytes of the body.
 const MAX_BODY: usize = 64 << 10;
 /// Bytes of one comment, and of all together.
-const MAX_COMMENT: usize = 16 << 10;
-const MAX_COMMENTS_BYTES: usize = 128 << 10;
+pub(super) const MAX_COMMENT: usize = 16 << 10;
+pub(super) const MAX_COMMENTS_BYTES: usize = 128 << 10;
 /// The newest are kept.
 const MAX_COMMENTS: usize = 100;
 /// Comments after the trigger that are named one by one in the report.
@@ -96,6 +97,7 @@ fn written(
         writer.line(&format!("Labels: {}", labels.join(", ")));
     }
     writer.line("");
+    let body = if issue.is_pull_request { &pr_body::without_record(body) } else { body };
     let body = writer.clean(body);
     let body = writer.cut("the issue's text", &body, MAX_BODY);
     writer.line(if body.trim().is_empty() { "(no description)" } else { body.trim() });
@@ -147,9 +149,9 @@ fn written_threads(
     writer.finish("thread", nonce)
 }
 
-struct Writer<'a> {
+pub(super) struct Writer<'a> {
     text: String,
-    notes: Vec<String>,
+    pub(super) notes: Vec<String>,
     removed: Counts,
     /// Bytes of comments that may still be cleaned.
     raw: usize,
@@ -157,13 +159,13 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(is_over: &'a dyn Fn() -> bool) -> Self {
+    pub(super) fn new(is_over: &'a dyn Fn() -> bool) -> Self {
         let (text, notes, removed) = (String::new(), Vec::new(), Counts::new());
         Self { text, notes, removed, raw: MAX_RAW_COMMENTS, is_over }
     }
 
     /// Why no more comments are read, if so; otherwise this one's bytes are taken from those left.
-    fn has_to_end(&mut self, comment: &str) -> Option<&'static str> {
+    pub(super) fn has_to_end(&mut self, comment: &str) -> Option<&'static str> {
         if (self.is_over)() {
             return Some("the time is over");
         }
@@ -174,13 +176,13 @@ impl<'a> Writer<'a> {
         None
     }
 
-    fn line(&mut self, line: &str) {
+    pub(super) fn line(&mut self, line: &str) {
         self.text.push_str(line);
         self.text.push('\n');
     }
 
     /// Without hidden parts; they are counted.
-    fn clean(&mut self, text: &str) -> String {
+    pub(super) fn clean(&mut self, text: &str) -> String {
         let cleaned = hidden::clean(hidden::head(text, MAX_RAW));
         hidden::add(&mut self.removed, cleaned.removed);
         cleaned.text
@@ -194,7 +196,7 @@ impl<'a> Writer<'a> {
         kept
     }
 
-    fn cut(&mut self, what: &str, text: &str, most: usize) -> String {
+    pub(super) fn cut(&mut self, what: &str, text: &str, most: usize) -> String {
         if text.len() <= most {
             return text.to_owned();
         }
@@ -299,7 +301,10 @@ impl<'a> Writer<'a> {
                 "\nThe {kind} #{} that is referred to ({state}), by {author}: {title}",
                 issue.number
             ));
-            let body = self.clean(&issue.body);
+            let body = match issue.is_pull_request {
+                true => self.clean(&pr_body::without_record(&issue.body)),
+                false => self.clean(&issue.body),
+            };
             let body = self.cut(&format!("the text of #{}", issue.number), body.trim(), MAX_LINKED);
             self.line(if body.is_empty() { "(no description)" } else { &body });
         }
@@ -332,7 +337,7 @@ impl<'a> Writer<'a> {
         self.line(&format!("\nComment by {who} at {}:\n{body}", stamp(said.created_at)));
     }
 
-    fn finish(mut self, kind: &str, nonce: &mut dyn FnMut() -> u64) -> ThreadContext {
+    pub(super) fn finish(mut self, kind: &str, nonce: &mut dyn FnMut() -> u64) -> ThreadContext {
         let total: usize = self.removed.values().sum();
         if total > 0 {
             let what = hidden::describe(&self.removed);
@@ -356,7 +361,7 @@ impl<'a> Writer<'a> {
 
 /// Why a comment was not there at the trigger. Times have seconds; within the second of the trigger
 /// a comment counts as there.
-fn left_out(comment: &Comment, trigger: Option<&Trigger>) -> Option<String> {
+pub(super) fn left_out(comment: &Comment, trigger: Option<&Trigger>) -> Option<String> {
     if comment.left_out {
         return Some("the conversation is too long".to_owned());
     }
@@ -378,7 +383,7 @@ fn same_text(one: &str, other: &str) -> bool {
     one.replace("\r\n", "\n").trim() == other.replace("\r\n", "\n").trim()
 }
 
-fn stamp(at: DateTime<Utc>) -> String {
+pub(super) fn stamp(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 

@@ -4,13 +4,14 @@
 use super::super::admit::{check_actor, is_us, no_issue, unreachable};
 use super::stop::{self, State};
 use crate::context::references::LinkedIssues;
+use crate::context::reviews::{self, SaidInReview};
 use crate::run::Run;
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
 use patchwright_forge::{
     Account, Comment, CommentPlace, Forge, ForgeError, Issue, PullRequest, Repository,
-    RepositoryId, Thread,
+    RepositoryId, Review, Thread,
 };
 use patchwright_report as report;
 use patchwright_types::command::Command;
@@ -35,6 +36,8 @@ pub struct AdmittedCommand {
     /// The threads on the diff that it was asked in, or that came with the asking review; where it was asked in
     /// the conversation of a pull request, all that are not resolved.
     pub threads: Vec<Thread>,
+    /// What reviewers said in the reviews themselves.
+    pub reviews: Vec<SaidInReview>,
     /// Our own account, when the forge tells.
     pub viewer: Option<Account>,
     /// Somebody said `stop` here.
@@ -66,6 +69,10 @@ pub async fn admit(
     let comments =
         forge.comments(&repository.id, number, MAX_COMMENTS).await.map_err(Failure::from)?;
     let threads = threads_of(forge, &repository.id, &request, pull.is_some()).await?;
+    let reviews = match &pull {
+        Some(_) => said_in_reviews(forge, &repository.id, &request, &threads).await?,
+        None => Vec::new(),
+    };
     let snapshot =
         request.trigger.as_ref().and_then(|trigger| trigger.snapshot.clone()).unwrap_or_else(
             || IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() },
@@ -82,6 +89,7 @@ pub async fn admit(
         comments,
         linked,
         threads,
+        reviews,
         viewer,
         stopped,
     })
@@ -178,6 +186,40 @@ async fn threads_of(
         }
         Some(CommentPlace::Conversation { .. }) | None => Ok(Vec::new()),
     }
+}
+
+/// The reviews that a request may be about: the one that asks, or that the thread came with, else those that count.
+async fn said_in_reviews(
+    forge: &dyn Forge,
+    repository: &RepositoryId,
+    request: &CommandRequest,
+    threads: &[Thread],
+) -> Result<Vec<SaidInReview>> {
+    let (Command::Fix { words } | Command::Ask { words } | Command::Plan { words }) =
+        &request.command
+    else {
+        return Ok(Vec::new());
+    };
+    let all = forge.reviews(repository, request.number).await.map_err(Failure::from)?;
+    let has_come_with = |review: u64| {
+        let mut said = threads.iter().flat_map(|thread| &thread.comments);
+        said.any(|said| said.review == Some(review))
+    };
+    let is_about = |review: &Review| match request.place {
+        Some(CommentPlace::Review { review: asking }) => {
+            review.id == asking && !reviews::is_only(&review.body, words)
+        }
+        Some(CommentPlace::Thread { .. }) => has_come_with(review.id),
+        Some(CommentPlace::Conversation { .. }) | None => true,
+    };
+    let found: Vec<Review> = reviews::that_count(all).into_iter().filter(is_about).collect();
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Asked after the texts were read: what is edited in between counts as edited.
+    let edits = forge.review_edits(repository, request.number).await.map_err(Failure::from)?;
+    let said = |review: Review| SaidInReview { edited: edits.get(&review.id).copied(), review };
+    Ok(found.into_iter().map(said).collect())
 }
 
 impl AdmittedCommand {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::admit::AdmittedCommand;
 use super::unseen;
+use crate::context::reviews;
 use crate::context::thread::{self, Thread, ThreadContext};
 use crate::job::Job;
 use crate::pipeline::{self, FinishedJob};
@@ -230,6 +231,11 @@ impl Instruction<'_> {
                 thread::review_threads(threads, trigger, &|| stop.is_over(), &mut rand::random)
             }
         };
+        let head = admitted.pull.as_ref().map_or("", |pull| pull.head_sha.as_str());
+        let reviewed = match admitted.reviews.as_slice() {
+            [] => ThreadContext::default(),
+            said => reviews::reviews(said, head, trigger, &|| stop.is_over(), &mut rand::random),
+        };
         let words = crate::context::hidden::clean(self.words);
         let text = prompt::comment_task(
             self.template,
@@ -239,6 +245,7 @@ impl Instruction<'_> {
                 is_pull_request: admitted.pull.is_some(),
                 conversation: &conversation.text,
                 threads: &said.text,
+                reviews: &reviewed.text,
                 is_in_thread: admitted.is_in_thread(),
                 changed: &changed.list,
                 base: &changed.base,
@@ -251,6 +258,7 @@ impl Instruction<'_> {
                 checks,
             },
         )?;
-        Ok((text, conversation.notes.into_iter().chain(said.notes).collect()))
+        let notes = conversation.notes.into_iter().chain(said.notes).chain(reviewed.notes);
+        Ok((text, notes.collect()))
     }
 }

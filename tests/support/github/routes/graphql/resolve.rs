@@ -470,6 +470,7 @@ fn review(
         "authorAssociation" => json!("NONE"),
         "createdAt" | "updatedAt" => time(review.submitted.unwrap_or_default()),
         "submittedAt" => review.submitted.map_or(Value::Null, time),
+        "lastEditedAt" => review.edited.map_or(Value::Null, time),
         "url" => json!(page),
         "isMinimized" => json!(review.minimized.is_some()),
         "minimizedReason" => json!(review.minimized),

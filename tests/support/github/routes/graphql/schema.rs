@@ -91,7 +91,7 @@ type GitActor
   name email date: =
 type PullRequestReview is Node
   id databaseId fullDatabaseId body state authorAssociation createdAt updatedAt submittedAt url: =
-  isMinimized minimizedReason viewerDidAuthor: =
+  lastEditedAt isMinimized minimizedReason viewerDidAuthor: =
   author: Actor
   commit: Commit
   pullRequest: PullRequest

@@ -1,0 +1,168 @@
+//! The model's last message as it becomes part of a pull request and of a commit: without the line that links the issue,
+//! which the report has itself, and without what only somebody in a chat could answer.
+
+/// Words that link an issue, as GitHub reads them and as people write them.
+const LINKING: &[&str] = &[
+    "fix",
+    "fixes",
+    "fixed",
+    "close",
+    "closes",
+    "closed",
+    "resolve",
+    "resolves",
+    "resolved",
+    "ref",
+    "refs",
+    "references",
+    "addresses",
+];
+
+/// How offers and courtesies begin. What asks a person to decide something is none.
+const COURTESIES: &[&str] = &[
+    "let me know if you'd like",
+    "let me know if you would like",
+    "let me know if you want",
+    "let me know if you need",
+    "let me know if you have any",
+    "let me know if there's anything",
+    "let me know if there is anything",
+    "feel free to ask",
+    "feel free to reach out",
+    "feel free to let me know",
+    "i hope this helps",
+    "hope this helps",
+    "i'm happy to help",
+    "happy to help",
+    "would you like me to",
+    "do you want me to",
+    "if you have any questions",
+    "if you have any other questions",
+];
+
+/// Sentences at the end that are looked at.
+const MAX_COURTESIES: usize = 4;
+
+/// The message without the lines that do nothing but link this very issue.
+pub fn without_link(message: &str, issue: u64) -> String {
+    let (mut fence, mut kept) = (Fence::default(), Vec::new());
+    for line in message.lines() {
+        if fence.holds(line) || !links(line, issue) {
+            kept.push(line);
+        } else if kept.last().is_some_and(|before| before.trim().is_empty()) {
+            // One of the blank lines around it is enough.
+            kept.pop();
+        }
+    }
+    kept.join("\n")
+}
+
+/// `Fixes #7.`, `- **Closes: #7**`.
+fn links(line: &str, issue: u64) -> bool {
+    let bare = line.trim().trim_start_matches(['-', '*', '_', '>', ' ']);
+    let bare = bare.trim_end_matches(['.', '*', '_', ' ']).replace(['*', '_', ':'], " ");
+    let mut words = bare.split_whitespace();
+    let (Some(verb), Some(number), None) = (words.next(), words.next(), words.next()) else {
+        return false;
+    };
+    let digits = number.strip_prefix('#').or_else(|| number.strip_prefix("GH-"));
+    LINKING.contains(&verb.to_lowercase().as_str())
+        && digits.and_then(|digits| digits.parse().ok()) == Some(issue)
+}
+
+/// The message without the offers and courtesies that it ends with.
+pub fn without_courtesies(message: &str) -> String {
+    let mut out = message.trim_end().to_owned();
+    for _ in 0..MAX_COURTESIES {
+        let Some(start) = last_sentence(&out) else { break };
+        let sentence = out[start..].trim_start_matches(['*', '_', '>', '-', ' ']);
+        let sentence = sentence.replace('’', "'").to_lowercase();
+        let sentence = sentence.strip_prefix("please ").unwrap_or(&sentence);
+        if !COURTESIES.iter().any(|courtesy| sentence.starts_with(courtesy)) {
+            break;
+        }
+        let kept = out[..start].trim_end().len();
+        out.truncate(kept);
+    }
+    out
+}
+
+/// Where the last sentence begins; `None` within a block of code.
+fn last_sentence(message: &str) -> Option<usize> {
+    let mut fence = Fence::default();
+    if message.lines().fold(false, |_, line| fence.holds(line)) {
+        return None;
+    }
+    let line = message.rfind('\n').map_or(0, |at| at + 1);
+    let end = message.len() - message.trim_end_matches(['.', '!', '?', '*', '_', ' ']).len();
+    let body = &message[line..message.len() - end];
+    let ends = [". ", "! ", "? "].iter().filter_map(|end| body.rfind(end));
+    Some(ends.max().map_or(line, |at| line + at + 2))
+}
+
+/// Whether lines belong to a block of code, its fences included.
+#[derive(Default)]
+pub(super) struct Fence {
+    open: Option<String>,
+}
+
+impl Fence {
+    /// Takes the next line.
+    pub(super) fn holds(&mut self, line: &str) -> bool {
+        let line = line.trim();
+        let run = |mark: char| line.len() - line.trim_start_matches(mark).len();
+        match &self.open {
+            Some(fence) => {
+                let mark = fence.chars().next().unwrap_or('`');
+                if run(mark) >= fence.len() && line.trim_start_matches(mark).is_empty() {
+                    self.open = None;
+                }
+                true
+            }
+            None => {
+                let mark = if run('~') >= 3 { '~' } else { '`' };
+                if run(mark) >= 3 {
+                    self.open = Some(mark.to_string().repeat(run(mark)));
+                }
+                self.open.is_some()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model_words::*;
+
+    #[test]
+    fn only_the_line_that_links_this_issue_goes() {
+        for line in ["Fixes #7", "- **Closes: #7**.", "resolves GH-7", "> Refs #7"] {
+            assert_eq!(without_link(&format!("One.\n{line}\nTwo."), 7), "One.\nTwo.", "{line}");
+        }
+        assert_eq!(without_link("One.\n\nFixes #7\n\nTwo.", 7), "One.\n\nTwo.");
+        for kept in
+            ["Fixes #8", "Fixes 7", "Fixes #7 and #8", "The fix of #7", "```\nFixes #7\n```"]
+        {
+            assert_eq!(without_link(kept, 7), kept);
+        }
+    }
+
+    #[test]
+    fn offers_at_the_end_go_and_questions_stay() {
+        for (said, kept) in [
+            ("Done. Let me know if you'd like more!", "Done."),
+            ("Done.\n\nLet me know if you’d like anything else!", "Done."),
+            ("Done.\n\nI hope this helps! Feel free to ask.", "Done."),
+            ("Done. Please let me know if you have any questions.", "Done."),
+            (
+                "Let me know if you need it. Then I ran `make`.",
+                "Let me know if you need it. Then I ran `make`.",
+            ),
+            ("Should the default change as well?", "Should the default change as well?"),
+            ("```\nHope this helps\n```", "```\nHope this helps\n```"),
+            ("Would you like me to add a test?", ""),
+        ] {
+            assert_eq!(without_courtesies(said), kept, "{said}");
+        }
+    }
+}
