@@ -284,9 +284,9 @@ pub struct CommentTask<'a> {
     pub conversation: &'a str,
     /// The threads on the diff: those in which it was asked, or all that are not resolved.
     pub threads: &'a str,
-    /// It was asked in these threads.
     /// What reviewers said in the reviews themselves.
     pub reviews: &'a str,
+    /// It was asked in these threads.
     pub is_in_thread: bool,
     /// The files that the pull request changes, and since which commit; empty where that is not known.
     pub changed: &'a str,
