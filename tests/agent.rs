@@ -6,8 +6,10 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use patchwright_agent::{Agent, Stopped, history};
 use patchwright_journal::{self as journal, Entry, Journal};
-use patchwright_provider::item::{Item, Role};
+use patchwright_provider::item::{Item, Role, Wire};
 use patchwright_provider::scripted::ScriptedProvider;
+use patchwright_tools::profile::Profile;
+use patchwright_tools::registry::ToolSet;
 
 use crate::support::bench::{Bench, Ended, FIX, clock, no_redaction};
 use crate::support::transcript::transcript;
@@ -130,7 +132,7 @@ async fn calls_that_cannot_be_run_are_explained_and_three_turns_of_them_end_the_
         r#"
 - calls: [{ tool: "run\u001b[31m`x`", args: {} }]
 - calls: [{ tool: fetch_page, args: { path: a } }]
-- calls: [{ tool: read_file, args: '{"file_path": "calc.sh"' }]
+- calls: [{ tool: read_file, args: '{"file_path": "calc.sh' }]
 - calls: [{ tool: read_file, args: { path: calc.sh, "__proto__": {}, limit: ten } }]
 - calls: [{ tool: shell_command, args: [ls] }]
 - calls:
@@ -149,8 +151,8 @@ async fn calls_that_cannot_be_run_are_explained_and_three_turns_of_them_end_the_
             developer: The tools are: `shell_command`, `apply_patch`, `update_plan`, `view_image`.
             call fetch_page: {"path":"a"}
             output failed: there is no tool `fetch_page`; the tools are, the nearest first: `view_image`, `apply_patch`, `update_plan`, `shell_command`
-            call read_file: {"file_path": "calc.sh"
-            output failed: the arguments of `read_file` are not valid JSON: EOF while parsing an object at line 1 column 23. Send one JSON object: {"file_path": string, "offset"?: integer, "limit"?: integer, "mode"?: "slice" | "indentation", "indentation"?: {"anchor_line"?: integer, "max_levels"?: integer, "include_siblings"?: boolean, "include_header"?: boolean, "max_lines"?: integer}}
+            call read_file: {"file_path": "calc.sh
+            output failed: the arguments of `read_file` are not valid JSON: EOF while parsing a string at line 1 column 22. Send one JSON object: {"file_path": string, "offset"?: integer, "limit"?: integer, "mode"?: "slice" | "indentation", "indentation"?: {"anchor_line"?: integer, "max_levels"?: integer, "include_siblings"?: boolean, "include_header"?: boolean, "max_lines"?: integer}}
             call read_file: {"path":"calc.sh","__proto__":{},"limit":"ten"}
             output failed:
                 the arguments of `read_file` do not fit:
@@ -179,6 +181,48 @@ async fn calls_that_cannot_be_run_are_explained_and_three_turns_of_them_end_the_
         "#]],
     )
     .await;
+}
+
+/// Slips in it are read, and what cannot be read counts as a call that cannot: taken for the final message, it would be
+/// the end of a run that has done nothing.
+#[tokio::test]
+async fn a_call_written_as_text_is_never_the_end() {
+    let written = |arguments: &str| {
+        let call = format!("{{\"name\": \"run_shell_command\", \"arguments\": {arguments}");
+        let text = format!("I add a line. <tool_call>\n{call}\n</tool_call>");
+        format!("- text: {}\n", serde_json::to_string(&text).unwrap())
+    };
+    let bench = || {
+        let mut bench = Bench::new();
+        bench.tools = ToolSet::new(Profile::Generic, Wire::Chat).unwrap();
+        bench
+    };
+    let slips = bench();
+    let script =
+        format!("{}- text: done\n", written("{\"command\": \"echo a\n echo more >> calc.sh\"}"));
+    let ended = slips.run(&script).await;
+    assert_eq!((ended.stopped.reason.word(), ended.stopped.spending.turns), ("finished", 2));
+    assert!(slips.file("calc.sh").ends_with("more\n"));
+    let broken = written("{\"command\": \"echo");
+    let ended = bench().run(&format!("{broken}- text: done\n")).await;
+    assert_eq!(ended.stopped.final_message, "done");
+    let seen = transcript(&ended.seen);
+    assert!(seen.contains("the call of `run_shell_command` that it has written as text was not run, for it is not valid JSON: EOF"), "{seen}");
+    assert!(seen.contains("with one JSON object as its arguments: {\"command\": string"), "{seen}");
+    let unknown = broken.replace("run_shell_command", "sudo");
+    let ended = bench().run(&format!("{unknown}- text: done\n")).await;
+    assert!(
+        transcript(&ended.seen).contains("names no tool of this run"),
+        "{}",
+        transcript(&ended.seen)
+    );
+    for script in [broken, unknown] {
+        let ended = bench().run(&format!("{}- text: never reached\n", script.repeat(3))).await;
+        assert_eq!(
+            (ended.stopped.reason.word(), ended.stopped.spending.turns),
+            ("format_errors", 3)
+        );
+    }
 }
 
 #[tokio::test]

@@ -273,3 +273,32 @@ fn joined_messages_keep_what_was_sent_at_the_beginning() {
         assert!(after.starts_with(kept), "{kept}\n{after}");
     }
 }
+
+/// Servers read them to fill a chat template, and refuse the conversation from then on.
+#[test]
+fn arguments_that_are_no_object_go_back_as_one() {
+    let sent = |written: &str| {
+        let call = ToolCall {
+            id: "a".to_owned(),
+            name: "list_dir".to_owned(),
+            payload: Payload::Json(written.to_owned()),
+            native: None,
+        };
+        let history = [user("Hi"), Item::Call(call), output("a", vec![Content::text("no")])];
+        let body = body(&model(Fields::default()), &history);
+        body["messages"][2]["tool_calls"][0]["function"]["arguments"].as_str().unwrap().to_owned()
+    };
+    for (written, expected) in [
+        // What is an object stays as it was, letter by letter.
+        ("{ \"dir_path\" : \".\" }\n", "{ \"dir_path\" : \".\" }\n"),
+        ("", "{}"),
+        (" ", "{}"),
+        ("{\"dir_path\": \"a\nb\"", r#"{"dir_path":"a\nb"}"#),
+        (r#""{\"dir_path\": \".\"}""#, r#"{"dir_path": "."}"#),
+        ("{\"dir_path\": \"a", r#"{"invalid_json":"{\"dir_path\": \"a"}"#),
+        ("[1]", r#"{"invalid_json":"[1]"}"#),
+        ("*** Begin Patch", r#"{"input":"*** Begin Patch"}"#),
+    ] {
+        assert_eq!(sent(written), expected, "{written:?}");
+    }
+}

@@ -217,6 +217,18 @@ async fn scripts_change_files_and_every_call_is_on_record() {
     assert_eq!(nested[0], ("call_1", "apply_patch", true));
 }
 
+/// As the description of scripts says it.
+#[tokio::test]
+async fn a_patch_in_raw_text_keeps_its_backslashes_and_backticks() {
+    let desk = desk().await;
+    let script = "text((await tools.apply_patch(String.raw`*** Begin Patch
+*** Add File: b.go
++re := \"\\d\\t\" // ${'`'}a${'`'} ${'$'}{b}
+*** End Patch`)).output)";
+    check(&desk, &[(script, true, "A b.go")]).await;
+    assert_eq!(desk.file("b.go"), "re := \"\\d\\t\" // `a` ${b}\n");
+}
+
 #[tokio::test]
 async fn what_goes_wrong_is_told_and_the_next_script_runs() {
     let desk = desk().await;
@@ -236,6 +248,7 @@ async fn what_goes_wrong_is_told_and_the_next_script_runs() {
             ("await tools.wget({url: 'x'})", false, "There is no tool `wget`"),
             ("await tools.exec('1')", false, "There is no tool `exec`"),
             ("import fs from 'fs'", false, "SyntaxError"),
+            ("await tools.apply_patch(`*** Begin Patch\n+use `a`\n*** End Patch`)", false, "as String.raw`…` with ${'`'}"),
             ("await import('fs')", false, "Scripts have no modules"),
             ("await new Promise(() => {})", false, "nothing can settle"),
             (deep, false, "Maximum call stack size exceeded"),

@@ -73,6 +73,7 @@ fn carry_out(reply: &str, files: &mut Files) -> String {
                 }
             }
             What::Malformed(why) => writeln!(report, "malformed: {why}").unwrap(),
+            What::Unnamed(why) => writeln!(report, "unnamed: {why}").unwrap(),
         }
     }
     report

@@ -550,6 +550,26 @@ fn faults_calls_that_cannot_be_run_are_explained() {
     }
 }
 
+/// The server of the world refuses a conversation with arguments that are no JSON, as vLLM does.
+#[test]
+fn faults_slips_in_arguments_are_read_and_never_the_end() {
+    for voice in VOICES.iter().filter(|voice| voice.wire == Wire::Chat) {
+        let slip =
+            |command: &str| call(voice.shell, json!(format!("{{\"command\": \"{command}\"")));
+        let world = world(
+            voice,
+            [
+                call(voice.shell, json!("{\"command\": \"touch other")),
+                slip("true\nsed -i s/-/+/ calc.sh\n"),
+                say("Fixed."),
+            ],
+        );
+        let output = exec(&world).expect(0);
+        kept(&world, &output);
+        assert!(world.told().contains("not valid JSON"), "{}", output.text());
+    }
+}
+
 const TOO_LONG_IN_VLLM: &str = "You passed 33001 input tokens and requested 4096 output tokens. However, the model's \
      context length is only 32768 tokens, resulting in a maximum input length of 28672 tokens.";
 

@@ -473,6 +473,85 @@ fn models_are_told_the_whole_path_and_what_they_wrote_instead() {
 }
 
 #[test]
+fn a_header_that_is_no_whole_line_is_answered_with_the_lines() {
+    let yard = yard();
+    fs::write(yard.inside.join("dir/code.go"), GO).unwrap();
+    let root = Root::open(&yard.inside).unwrap();
+    let place = yard.inside.display();
+    let told = |hunk: &str| {
+        let text = patch(&format!("*** Update File: code.go\n{hunk}"));
+        let ToolError::Tell(why) = run_verified(&root, &text, "dir").unwrap_err() else { panic!() };
+        let begin = format!("apply_patch verification failed: Failed to find context '");
+        let (_, why) = why
+            .strip_prefix(&begin)
+            .unwrap()
+            .split_once(&format!("' in {place}/dir/code.go\n"))
+            .unwrap();
+        why.to_owned()
+    };
+    let whole = "Behind `@@ ` the whole line is needed, as it is in the file, or nothing. ";
+    assert_eq!(
+        told("@@ func strip\n-\treturn a\n+\treturn b"),
+        format!("{whole}It is in:\n    3| func strip(a string) string {{\n")
+    );
+    assert_eq!(
+        told("@@ func stripp(a string) string {\n-\treturn a\n+\treturn b"),
+        format!(
+            "{whole}The nearest are lines 3-3 (98% alike):\n    2| \n    3| func strip(a string) string {{\n    \
+             4| \treturn a\nThe first difference: line 3 is `func strip(a string) string {{`, and you wrote \
+             `func stripp(a string) string {{`."
+        )
+    );
+    let many = told("@@ return\n-\treturn a\n+\treturn b");
+    assert!(
+        many.starts_with(&format!("{whole}It is in 2 more lines, and in:\n    4| \treturn a\n")),
+        "{many}"
+    );
+    let late = "@@ func last() {\n-\treturn 7\n+\treturn 8\n@@ func strip(a string) string {\n-\treturn a\n+\treturn b";
+    assert!(
+        told(late).starts_with("Line 3 is this line, but it does not stand below"),
+        "{}",
+        told(late)
+    );
+    // Nothing of it was applied, and the command keeps the reference's words.
+    assert_eq!(fs::read_to_string(yard.inside.join("dir/code.go")).unwrap(), GO);
+    let text = patch("*** Update File: dir/code.go\n@@ func strip\n-\treturn a\n+\treturn b");
+    let said = run(&yard.inside, Dialect::Patch, text.as_bytes()).2;
+    assert_eq!(said, "Failed to find context 'func strip' in dir/code.go\n");
+}
+
+const GO: &str = "package a
+
+func strip(a string) string {
+\treturn a
+}
+
+func one() int {
+\treturn 1
+}
+
+func two() int {
+\treturn 2; return 3
+}
+
+func three() int {
+\treturn 4
+}
+
+func four() int {
+\treturn 5
+}
+
+func five() int {
+\treturn 6
+}
+
+func last() {
+\treturn 7
+}
+";
+
+#[test]
 fn the_program_takes_one_patch_and_stays_in_the_workspace() {
     let yard = yard();
     let body = patch("*** Update File: file\n@@\n-a\n+b");

@@ -1022,9 +1022,14 @@ async fn other_families_names_are_understood_where_there_is_the_power() {
             ("Edit", json!({"file_path": "w.txt", "old_string": "w", "new_string": "v", "replace_all": true})),
             ("str_replace_based_edit_tool", json!({"command": "view", "path": "w.txt"})),
             ("Read", json!({"filePath": "w.txt"})),
+            ("replace_in_file", json!({"path": "w.txt", "diff": "------- SEARCH\nv\n=======\nu\n+++++++ REPLACE"})),
+            ("edit_file", json!({"target_file": "w.txt", "old_string": "u", "new_string": "t"})),
+            ("search_files", json!({"path": ".", "regex": "^t$", "file_pattern": "*.txt"})),
+            ("list_files", json!({"path": "src", "recursive": false})),
             ("list_directory", json!({"path": "src"})),
             ("glob", json!({"pattern": "*.txt"})),
             ("TodoWrite", json!({"todos": [{"content": "a", "status": "pending", "activeForm": "A"}]})),
+            ("modify_file", json!({})),
             ("reed_file", json!({})),
             ("web_search", json!({"query": "x"})),
         ],
@@ -1063,6 +1068,18 @@ async fn other_families_names_are_understood_where_there_is_the_power() {
             ok:      1	v
             > Read {"filePath":"w.txt"}
             ok: L1: v
+            > replace_in_file {"path":"w.txt","diff":"------- SEARCH\nv\n=======\nu\n+++++++ REPLACE"}
+            ok: `w.txt` was changed
+            > edit_file {"target_file":"w.txt","old_string":"u","new_string":"t"}
+            ok: Edited w.txt (1 replacement):
+                 1	t
+            > search_files {"path":".","regex":"^t$","file_pattern":"*.txt"}
+            ok: w.txt:1:t
+            > list_files {"path":"src","recursive":false}
+            ok: src/
+              leak@
+              main.py
+              util.py
             > list_directory {"path":"src"}
             ok: src/
               leak@
@@ -1073,6 +1090,8 @@ async fn other_families_names_are_understood_where_there_is_the_power() {
             w.txt
             > TodoWrite {"todos":[{"content":"a","status":"pending","activeForm":"A"}]}
             ok: Plan updated
+            > modify_file {}
+            failed: there is no tool `modify_file`; the tools are, the nearest first: `apply_patch`, `shell_command`, `update_plan`, `view_image`
             > reed_file {}
             failed: there is no tool `reed_file`; the tools are, the nearest first: `view_image`, `apply_patch`, `update_plan`, `shell_command`
             > web_search {"query":"x"}

@@ -37,6 +37,8 @@ pub struct AcceptedReply {
     pub is_misnamed: bool,
     /// The last thing said is not meant as the answer, as the provider has it.
     pub is_commentary: bool,
+    /// What to say of code in the text that was not carried out, if the text is not to be the end.
+    pub not_carried_out: Option<String>,
 }
 
 impl AcceptedReply {
@@ -94,6 +96,7 @@ pub fn accept(reply: &Reply, history: &History, tools: &[ToolDeclaration]) -> Ac
         is_text: false,
         is_misnamed: false,
         is_commentary: false,
+        not_carried_out: None,
     };
     for item in &reply.items {
         match item {
@@ -129,6 +132,7 @@ pub fn accept(reply: &Reply, history: &History, tools: &[ToolDeclaration]) -> Ac
     }
     if accepted.is_words() {
         take_written(&mut accepted, history, tools);
+        refuse_written(&mut accepted, tools);
     }
     accepted.is_refusal &= accepted.calls.is_empty();
     if reply.stop != StopReason::Pause {
@@ -166,6 +170,20 @@ fn take_written(accepted: &mut AcceptedReply, history: &History, tools: &[ToolDe
         accepted.calls.push(call.clone());
         accepted.items.push(Item::Call(call));
     }
+}
+
+/// Says what is wrong with a call in the text that is none. Taken for the final message, it would end the run.
+fn refuse_written(accepted: &mut AcceptedReply, tools: &[ToolDeclaration]) {
+    let text = accepted.text.as_deref().unwrap_or_default();
+    let Some(found) = written_calls::fault::of(text, tools) else { return };
+    accepted.is_misnamed |= found.fault == Fault::UnknownTool;
+    accepted.fault = Some(found.fault);
+    let begin = if accepted.calls.is_empty() {
+        "Your last reply did nothing"
+    } else {
+        "Not all of your last reply was run"
+    };
+    accepted.remarks.push(format!("{begin}: {}", found.remark));
 }
 
 /// The id of a call that has none.

@@ -49,6 +49,8 @@ const FAULTS: u32 = 3;
 #[derive(Clone, Debug)]
 pub struct Remarks {
     pub nudge: String,
+    /// No edit fits.
+    pub edits: String,
     pub empty: String,
     pub cut: String,
     /// The reply only says what will be done.
@@ -348,13 +350,19 @@ impl State {
                 return Err(StopKind::EmptyReply);
             }
             items.push(note(&remarks.empty));
-        } else if reply.is_words() && self.may_follow_up() && unfinished::is_unfinished(reply) {
-            items.push(note(&remarks.unfinished));
+        } else if reply.is_words() && self.may_follow_up() {
+            let unfinished = unfinished::is_unfinished(reply).then_some(&remarks.unfinished);
+            items.extend(reply.not_carried_out.as_ref().or(unfinished).map(note));
         }
         if !reply.calls.is_empty() {
             match doom_loop::verdict(self.calls(), &remarks.nudge) {
                 Verdict::Fine => {}
                 Verdict::Nudge => items.push(note(&remarks.nudge)),
+                Verdict::Stop => return Err(StopKind::DoomLoop),
+            }
+            match doom_loop::failed_edits(self.calls(), &remarks.edits) {
+                Verdict::Fine => {}
+                Verdict::Nudge => items.push(note(&remarks.edits)),
                 Verdict::Stop => return Err(StopKind::DoomLoop),
             }
         }
@@ -363,7 +371,7 @@ impl State {
 
     fn answered(&mut self, turn: u32, reply: &Reply, cost_usd: f64) {
         let accepted = if self.has_no_tools() {
-            text_calls::accept(reply, turn)
+            text_calls::accept(reply, turn, &self.history)
         } else {
             let tools = self.prompt.as_ref().map_or(&[][..], |prompt| &prompt.tools);
             accept(reply, &self.history, tools)

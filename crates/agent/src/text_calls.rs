@@ -3,25 +3,30 @@
 //!
 //! The calls are run, journalled and counted like any others, but they are not in the history: it
 //! holds messages only, which every wire and server can carry. Pure; ids follow from turn and
-//! position, so a recorded reply gives the same calls again. `docs/text-formats.md` has the rules.
+//! position, and from what was said last, so a recorded reply gives the same calls again. `docs/text-formats.md` has the rules.
 
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::history::{message, text_of};
+use super::history::{History, message, text_of};
 use super::reply::{AcceptedReply, drop_trailing_reasoning};
 use patchwright_guest::edit_format::checklist::Checklist;
 use patchwright_guest::edit_format::fence::without_thoughts;
 use patchwright_guest::edit_format::{self, Block, Edit, What};
+use patchwright_guest::tools::text_edit;
 use patchwright_prompt as prompt;
 use patchwright_provider::Reply;
 use patchwright_provider::item::{CallOutput, Content, Item, Payload, Role, StopReason, ToolCall};
 use patchwright_tools::dispatch;
 use patchwright_types::calls::Fault;
 
-/// Sorts a reply whose calls are written as text. Nothing of a reply that was cut is run.
-pub fn accept(reply: &Reply, turn: u32) -> AcceptedReply {
+/// What a model is told that has shown code and done nothing.
+const FINISHED: &str = "Nothing of your last reply was carried out. If the work is finished, send the final message again, \
+                        whole; that ends the run.";
+
+/// Sorts a reply whose calls are written as text, the next one in this conversation. Nothing of a reply that was cut is run.
+pub fn accept(reply: &Reply, turn: u32, history: &History) -> AcceptedReply {
     let mut accepted = AcceptedReply {
         items: Vec::with_capacity(reply.items.len()),
         calls: Vec::new(),
@@ -33,6 +38,7 @@ pub fn accept(reply: &Reply, turn: u32) -> AcceptedReply {
         is_text: true,
         is_misnamed: false,
         is_commentary: false,
+        not_carried_out: None,
     };
     let mut said = String::new();
     for item in &reply.items {
@@ -64,7 +70,11 @@ pub fn accept(reply: &Reply, turn: u32) -> AcceptedReply {
     }
     if reply.stop == StopReason::EndTurn {
         let blocks = edit_format::read(&said);
-        collect(blocks, turn, &mut accepted);
+        let told = match history.items().last() {
+            Some(Item::Message(message)) => text_of(message),
+            _ => String::new(),
+        };
+        collect(blocks, turn, &told, &mut accepted);
     }
     accepted.is_refusal &= accepted.calls.is_empty();
     if reply.stop != StopReason::Pause {
@@ -74,15 +84,20 @@ pub fn accept(reply: &Reply, turn: u32) -> AcceptedReply {
 }
 
 /// Turns blocks into calls. Edits of one file that have no command between them are one call, so
-/// that they are applied together or not at all.
-fn collect(blocks: Vec<Block>, turn: u32, accepted: &mut AcceptedReply) {
+/// that they are applied together or not at all. `told` is what the model was told last.
+fn collect(blocks: Vec<Block>, turn: u32, told: &str, accepted: &mut AcceptedReply) {
     let mut edits: Vec<(String, Vec<Edit>)> = Vec::new();
     let mut calls: Vec<(&str, Value)> = Vec::new();
     let flush = |edits: &mut Vec<(String, Vec<Edit>)>, calls: &mut Vec<(&str, Value)>| {
         for (path, edits) in edits.drain(..) {
-            calls.push(("text_edit", json!({ "path": path, "edits": edits })));
+            let mut arguments = json!({ "path": path, "edits": edits });
+            if told.contains(&text_edit::shrinks(&path)) {
+                arguments["may_shrink"] = Value::Bool(true);
+            }
+            calls.push(("text_edit", arguments));
         }
     };
+    let mut unnamed = Vec::new();
     for block in blocks {
         match block.what {
             What::Edit { path, edit } => {
@@ -106,9 +121,17 @@ fn collect(blocks: Vec<Block>, turn: u32, accepted: &mut AcceptedReply) {
                 accepted.remarks.push(format!("Line {} of your reply: {why}.", block.line));
                 accepted.fault = Some(Fault::Malformed);
             }
+            What::Unnamed(why) => {
+                unnamed.push(format!("Line {} of your reply: {why}.", block.line))
+            }
         }
     }
     flush(&mut edits, &mut calls);
+    if calls.is_empty() && accepted.remarks.is_empty() && !unnamed.is_empty() {
+        accepted.not_carried_out = Some(format!("{} {FINISHED}", unnamed.join(" ")));
+    } else {
+        accepted.remarks.append(&mut unnamed);
+    }
     for (number, (name, arguments)) in (1..).zip(calls) {
         let payload = arguments.to_string();
         if payload.len() > dispatch::MAX_ARGUMENTS {

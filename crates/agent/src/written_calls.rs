@@ -4,10 +4,14 @@
 //! JSON alone. Pure.
 //!
 //! Only what names a declared tool is a call. A form that begins in the middle of a line, or inside of a
-//! fenced block with more text behind it, is one that is spoken of.
+//! fenced block with more text behind it, is one that is spoken of; behind a sentence, the last thing in a text is a
+//! call all the same.
+
+pub mod fault;
 
 use serde_json::{Map, Value};
 
+use patchwright_base::lenient_json;
 use patchwright_guest::edit_format::fence::without_thoughts;
 use patchwright_provider::{ToolDeclaration, ToolForm};
 
@@ -111,6 +115,12 @@ fn begins_a_line(text: &str, at: usize) -> bool {
     line.trim().is_empty() || line.trim_start().starts_with("<|")
 }
 
+/// The place is behind a sentence in the same line, as in `I read it. <tool_call>…`, and the text ends as calls do.
+fn follows_a_sentence(text: &str, at: usize) -> bool {
+    let line = text[..at].rsplit('\n').next().unwrap_or_default();
+    line.trim_end().ends_with(['.', ':', '!', '…']) && text.ends_with(['>', '}', ']'])
+}
+
 /// A call as it was written.
 struct RawCall {
     name: String,
@@ -141,7 +151,8 @@ fn next_form(text: &str, from: usize) -> Option<(usize, Form)> {
     let places = FORMS.iter().filter_map(|(marker, form)| {
         let places = text[from..].match_indices(marker).map(|(at, _)| from + at);
         let mut places = places.take(MAX_PLACES);
-        let at = places.find(|at| begins_a_line(text, *at) && !is_quoted(text, *at))?;
+        let begins = |at: usize| begins_a_line(text, at) || follows_a_sentence(text, at);
+        let at = places.find(|at| begins(*at) && !is_quoted(text, *at))?;
         Some((at, *form))
     });
     places.min_by_key(|(at, _)| *at)
@@ -199,7 +210,7 @@ fn function(text: &str) -> Option<LeadingCalls> {
     let name = name.trim().trim_matches('"').to_owned();
     let raw = match body.trim() {
         json if json.starts_with('{') => {
-            RawCall { name, arguments: serde_json::from_str(json).ok()?, is_text: false }
+            RawCall { name, arguments: lenient_json::read(json).ok()?, is_text: false }
         }
         body => RawCall { name, arguments: parameters(body, "<parameter=", ">")?, is_text: true },
     };
@@ -242,7 +253,7 @@ fn deepseek(text: &str) -> Option<LeadingCalls> {
         json if json.starts_with('{') => (first.trim(), json),
         named => named.split_once('\n')?,
     };
-    let arguments = serde_json::from_str(unfenced(json)).ok()?;
+    let arguments = lenient_json::read(unfenced(json)).ok()?;
     let raw = RawCall { name: name.trim().to_owned(), arguments, is_text: false };
     Some(LeadingCalls { calls: vec![raw], length: start + length })
 }
@@ -254,7 +265,7 @@ fn kimi(text: &str) -> Option<LeadingCalls> {
     let (name, json) = body.split_once("<|tool_call_argument_begin|>")?;
     let name = name.trim();
     let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
-    let arguments = serde_json::from_str(json.trim()).ok()?;
+    let arguments = lenient_json::read(json.trim()).ok()?;
     let raw = RawCall { name: name.to_owned(), arguments, is_text: false };
     Some(LeadingCalls { calls: vec![raw], length: start + length })
 }
@@ -264,19 +275,16 @@ fn mistral(text: &str) -> Option<LeadingCalls> {
     let start = "[TOOL_CALLS]".len();
     let body = &text[start..];
     if let Some((name, json)) = body.split_once("[ARGS]") {
-        let mut values = serde_json::Deserializer::from_str(json).into_iter::<Value>();
-        let arguments = values.next()?.ok()?;
-        let length = text.len() - json.len() + values.byte_offset();
+        let (arguments, taken) = leading_json(json)?;
+        let length = text.len() - json.len() + taken;
         let name = name.split("[CALL_ID]").next().unwrap_or(name).trim().to_owned();
         return Some(LeadingCalls {
             calls: vec![RawCall { name, arguments, is_text: false }],
             length,
         });
     }
-    let mut values = serde_json::Deserializer::from_str(body).into_iter::<Value>();
-    let list = values.next()?.ok()?;
-    let length = start + values.byte_offset();
-    Some(LeadingCalls { calls: calls_of(list)?, length })
+    let (list, taken) = leading_json(body)?;
+    Some(LeadingCalls { calls: calls_of(list)?, length: start + taken })
 }
 
 /// The channel of gpt-oss for calls.
@@ -284,9 +292,8 @@ fn harmony(text: &str) -> Option<LeadingCalls> {
     let (_, after) = text.split_once("to=functions.")?;
     let end = after.find(|c: char| c.is_whitespace() || c == '<')?;
     let (_, json) = after.split_once("<|message|>")?;
-    let mut values = serde_json::Deserializer::from_str(json).into_iter::<Value>();
-    let arguments = values.next()?.ok()?;
-    let mut length = text.len() - json.len() + values.byte_offset();
+    let (arguments, taken) = leading_json(json)?;
+    let mut length = text.len() - json.len() + taken;
     if text[length..].starts_with("<|call|>") {
         length += "<|call|>".len();
     }
@@ -312,18 +319,27 @@ fn json_alone(text: &str) -> Option<(Vec<RawCall>, &str)> {
 /// Calls one after the other, with nothing between them but `;` and `,`.
 fn json_calls(text: &str) -> Option<Vec<RawCall>> {
     let mut calls = Vec::new();
-    let mut rest = text.trim();
+    let text = lenient_json::escaped(text.trim());
+    let mut rest = &*text;
     while !rest.is_empty() {
-        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
-        let value = values.next()?.ok()?;
+        let (value, taken) = leading_json(rest)?;
         calls.extend(calls_of(value)?);
-        let after = rest[values.byte_offset()..].trim_start();
+        let after = rest[taken..].trim_start();
         rest = after.strip_prefix([';', ',']).unwrap_or(after).trim();
         for wrapper in WRAPPERS {
             rest = rest.strip_suffix(wrapper).unwrap_or(rest).trim();
         }
     }
     Some(calls)
+}
+
+/// The value that a text begins with, and how many bytes of it that takes. With slips in it, it takes all of the text.
+fn leading_json(text: &str) -> Option<(Value, usize)> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    match values.next()? {
+        Ok(value) => Some((value, values.byte_offset())),
+        Err(_) => Some((lenient_json::read(text).ok()?, text.len())),
+    }
 }
 
 /// One call, or a list of them; `None` for any other value.
@@ -343,7 +359,7 @@ fn calls_of(value: Value) -> Option<Vec<RawCall>> {
             let arguments = ["arguments", "parameters", "args", "input"];
             let arguments = arguments.iter().find_map(|key| fields.remove(*key))?;
             let arguments = match arguments {
-                Value::String(text) => serde_json::from_str(&text).ok()?,
+                Value::String(text) => lenient_json::read(&text).ok()?,
                 arguments => arguments,
             };
             let name = name.as_str()?.to_owned();
@@ -448,6 +464,26 @@ mod tests {
             assert_eq!(written.rest, "", "{text}");
             assert!(is_attempt(text), "{text}");
         }
+    }
+
+    #[test]
+    fn slips_in_calls_are_read() {
+        let call = json!({"command": "make\ntest"});
+        for text in [
+            "<tool_call>\n{\"name\": \"run_shell_command\", \"arguments\": {\"command\": \"make\\ntest\"}\n</tool_call>",
+            "<tool_call>\n{\"name\": \"run_shell_command\", \"arguments\": {\"command\": \"make\ntest\"}}\n</tool_call>",
+            "<function=run_shell_command>{\"command\": \"make\ntest\"</function>",
+            "[TOOL_CALLS]run_shell_command[ARGS]{\"command\": \"make\ntest\"}",
+            "{\"name\": \"run_shell_command\", \"arguments\": {\"command\": \"make\ntest\"}",
+        ] {
+            let written = read(text, &tools()).unwrap_or_else(|| panic!("{text}"));
+            let expected = vec![("run_shell_command".to_owned(), call.clone())];
+            assert_eq!((written.calls, written.rest.as_str()), (expected, ""), "{text}");
+        }
+        let call = "{\"name\": \"run_shell_command\", \"arguments\": {\"command\": \"a\nb\"}}";
+        let two = format!("I run both. <tool_call>{call}\n{call}</tool_call>");
+        let written = read(&two, &tools()).unwrap();
+        assert_eq!((written.calls.len(), written.rest.as_str()), (2, "I run both."));
     }
 
     #[test]

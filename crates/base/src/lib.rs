@@ -1,6 +1,6 @@
 //! The base of every other crate: [`error`]s for people, secrets ([`redact`]), the [`clock`], the log
 //! ([`telemetry`]) and its [`panics`], the environment ([`env`]), who a [`process`] is, whose a folder is ([`ownership`]), files that people name ([`named_file`]), the certificates of
-//! HTTP clients ([`roots`]), clean [`text`], GitHub's Markdown ([`gfm`]), the [`host`] of an address, the printer ([`ui`]) and its thread ([`printing`]), and what it says of
+//! HTTP clients ([`roots`]), clean [`text`], GitHub's Markdown ([`gfm`]), the [`host`] of an address, JSON with slips in it ([`lenient_json`]), the printer ([`ui`]) and its thread ([`printing`]), and what it says of
 //! [`waits`] for servers.
 
 pub mod clock;
@@ -11,6 +11,7 @@ pub mod gfm;
 pub mod github;
 pub mod host;
 pub mod invisible;
+pub mod lenient_json;
 pub mod named_file;
 pub mod ownership;
 pub mod panics;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::dispatch::printable;
 use super::registry::{ResolvedTool, ToolKind};
 use super::{schema, spelling};
+use patchwright_base::lenient_json;
 use patchwright_provider::item::Payload;
 use patchwright_types::calls::Fault;
 
@@ -71,14 +72,17 @@ fn from_json(tool: &ResolvedTool, text: &str) -> Result<Value, Refusal> {
     if text.trim().is_empty() {
         return Ok(json!({}));
     }
-    match serde_json::from_str(text) {
-        Ok(Value::String(code)) if text_argument(tool) == Some("code") => {
-            Ok(json!({ "code": code }))
-        }
+    let takes_code = text_argument(tool) == Some("code");
+    let is_code = takes_code && !text.starts_with("{\"");
+    let value = if is_code || is_patch(tool, text) {
+        serde_json::from_str(text)
+    } else {
+        lenient_json::read(text)
+    };
+    match value {
+        Ok(Value::String(code)) if takes_code => Ok(json!({ "code": code })),
         // The name that free text has where there are only functions.
-        Ok(Value::Object(mut fields))
-            if text_argument(tool) == Some("code") && fields.contains_key("input") =>
-        {
+        Ok(Value::Object(mut fields)) if takes_code && fields.contains_key("input") => {
             if let Some(code) = fields.shift_remove("input") {
                 fields.entry("code").or_insert(code);
             }
@@ -86,23 +90,25 @@ fn from_json(tool: &ResolvedTool, text: &str) -> Result<Value, Refusal> {
         }
         // Some models encode their arguments twice.
         Ok(Value::String(inner)) if !is_patch(tool, &inner) => {
-            Ok(serde_json::from_str(&inner).unwrap_or(Value::String(inner)))
+            Ok(lenient_json::read(&inner).unwrap_or(Value::String(inner)))
         }
         Ok(Value::String(patch)) => Ok(json!({ "input": patch })),
         Ok(value) => Ok(value),
         Err(_) if is_patch(tool, text) => Ok(json!({ "input": text })),
-        Err(_) if text_argument(tool) == Some("code") && !text.starts_with("{\"") => {
-            Ok(json!({ "code": text }))
-        }
+        Err(_) if is_code => Ok(json!({ "code": text })),
         Err(err) => Err(Refusal {
             fault: Fault::NotJson,
-            message: format!(
-                "the arguments of `{}` are not valid JSON: {err}. Send one JSON object: {}",
-                tool.name,
-                schema::shape(tool.schema())
-            ),
+            message: not_json(&tool.name, &err, tool.schema()),
         }),
     }
+}
+
+/// What the model is told of arguments that cannot be read.
+pub fn not_json(name: &str, err: &serde_json::Error, schema: &Value) -> String {
+    format!(
+        "the arguments of `{name}` are not valid JSON: {err}. Send one JSON object: {}",
+        schema::shape(schema)
+    )
 }
 
 fn is_patch(tool: &ResolvedTool, text: &str) -> bool {
@@ -213,6 +219,7 @@ mod tests {
             &alias::CALL_TOOL,
             &alias::TOOL_SEARCH,
         ];
+        let aliases = aliases.into_iter().chain(alias::UNDERSTOOD.iter().copied());
         let alias = aliases.into_iter().find(|alias| alias.name == name).unwrap();
         let tool = ResolvedTool::new(alias).unwrap();
         parse(&tool, &Payload::Json(args.to_string())).map_err(|refusal| refusal.message)
@@ -329,6 +336,64 @@ mod tests {
             ),
             ("tool_search", json!({"q": "a b", "top_k": 3}), json!({"query": "a b", "limit": 3})),
         ]);
+    }
+
+    #[test]
+    fn what_editors_publish_for_their_agents_is_understood() {
+        check(&[
+            (
+                "write_to_file",
+                json!({"path": "a", "content": "b", "line_count": 1}),
+                json!({"file_path": "a", "content": "b"}),
+            ),
+            ("list_files", json!({"path": "src", "recursive": true}), json!({"dir_path": "src"})),
+            (
+                "search_files",
+                json!({"path": "src", "regex": "a.b", "file_pattern": "*.rs"}),
+                json!({"path": "src", "pattern": "a.b", "include": "*.rs", "output": "lines"}),
+            ),
+            (
+                "replace_in_file",
+                json!({"path": "a", "diff": "------- SEARCH\nb\n=======\nc\n+++++++ REPLACE\n\n\
+                    <<<<<<< SEARCH\nd\n=======\n>>>>>>> REPLACE"}),
+                json!({"path": "a", "edits": [
+                    {"format": "search-replace", "search": "b\n", "replace": "c\n"},
+                    {"format": "search-replace", "search": "d\n", "replace": ""},
+                ]}),
+            ),
+            (
+                "edit_file",
+                json!({"target_file": "a", "old_text": "b", "new_text": "c", "instructions": "d"}),
+                json!({"file_path": "a", "old_string": "b", "new_string": "c"}),
+            ),
+            (
+                "search_replace",
+                json!({"file_path": "a", "old_string": "b", "new_string": "c"}),
+                json!({"file_path": "a", "old_string": "b", "new_string": "c"}),
+            ),
+            (
+                "search_and_replace",
+                json!({"path": "a", "search": "b", "replace": "c"}),
+                json!({"file_path": "a", "old_string": "b", "new_string": "c"}),
+            ),
+            (
+                "run_terminal_cmd",
+                json!({"command": "make", "is_background": false, "explanation": "Builds"}),
+                json!({"command": "make", "is_background": false}),
+            ),
+            (
+                "execute_command",
+                json!({"command": "make", "requires_approval": false}),
+                json!({"command": "make"}),
+            ),
+        ]);
+        for (name, given, says) in [
+            ("edit_file", json!({"target_file": "a", "code_edit": "b"}), "missing: `old_string`"),
+            ("replace_in_file", json!({"path": "a", "diff": "-b\n+c"}), "missing: `edits`"),
+        ] {
+            let text = parsed(name, &given).unwrap_err();
+            assert!(text.contains(says), "{name} {given}: {text}");
+        }
     }
 
     #[test]

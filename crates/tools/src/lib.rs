@@ -16,6 +16,7 @@ pub mod format;
 pub mod hooks;
 pub mod host;
 pub mod mcp;
+mod meaning;
 pub mod metrics;
 pub mod narrow;
 pub mod nested;

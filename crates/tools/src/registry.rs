@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::alias::{self, ToolAlias};
 use super::dynamic::DynamicTool;
 use super::host::{self, Tool};
+use super::meaning;
 use super::profile::{self, Profile, Setting};
 use super::requirement::Available;
 use super::scripted::Declared;
@@ -19,7 +20,7 @@ use patchwright_config::tools::compiled;
 use patchwright_guest::tool::{Effect, Power, ToolError};
 use patchwright_guest::tools as guest;
 use patchwright_provider::ToolDeclaration;
-use patchwright_provider::catalogue::{Model, distance};
+use patchwright_provider::catalogue::Model;
 use patchwright_provider::item::{OutputForm, ToolCall, Wire};
 
 /// What some models write in front of a tool's name.
@@ -330,7 +331,10 @@ impl ToolSet {
         }
         let given = name.to_ascii_lowercase();
         names.extend(self.deferred.iter().map(|it| it.name.as_str()));
-        names.sort_by_key(|name| distance(&given, name));
+        names.sort_by_key(|name| {
+            let known = self.known.iter().find(|known| known.name == *name);
+            meaning::order(&given, (*name, known.map_or(*name, |known| &*known.tool)))
+        });
         let nearest = self.named(names);
         let why = match self.mode {
             Mode::Execute => "",

@@ -11,12 +11,16 @@ use super::profile::{self, Setting, Shape};
 use super::registry::{ResolvedTool, ToolSet};
 use super::schema;
 use patchwright_base::error::Result;
+use patchwright_prompt as prompt;
 use patchwright_provider::item::Wire;
 use patchwright_provider::{ToolDeclaration, ToolForm};
 
 /// Bytes of a description, and of a signature, that are listed of one tool.
 const MAX_DESCRIPTION: usize = 1500;
 const MAX_SIGNATURE: usize = 4000;
+
+/// The description that has the format of a patch.
+const APPLY_PATCH_TEXT: &str = "tools/apply_patch_function.md";
 
 /// How deep a signature shows objects.
 const MAX_DEPTH: usize = 6;
@@ -118,8 +122,15 @@ fn is_hosted(tool: &ToolDeclaration) -> bool {
 
 /// A tool as a script sees it: what it does, and its signature.
 fn listed(tool: &ToolDeclaration) -> String {
-    let what = short(tool.description.trim(), MAX_DESCRIPTION);
     let name = &tool.name;
+    // What a grammar says where the tool is declared itself stands in its description as a function.
+    let as_function = (matches!(tool.form, ToolForm::Freeform { .. })
+        && *name == alias::APPLY_PATCH.name)
+        .then(|| prompt::text(APPLY_PATCH_TEXT).ok())
+        .flatten()
+        .map(|text| text.replacen("`input`", "`text`", 1));
+    let what = as_function.as_deref().unwrap_or(&tool.description);
+    let what = short(what.trim(), MAX_DESCRIPTION);
     let argument = match &tool.form {
         ToolForm::Freeform { .. } => "text: string".to_owned(),
         ToolForm::Function { schema, .. } | ToolForm::Native { value: schema } => {

@@ -24,6 +24,10 @@ const SCRIPT_STACK: usize = 2 << 20;
 /// Results that wait to be taken.
 const WAITING: usize = 64;
 
+/// What is most often wrong with a script that cannot be read and has a patch in it.
+const PATCH_IN_SCRIPT: &str = "Nothing was run. A backtick in the patch ends the text around it: write the patch as \
+                               String.raw`…` with ${'`'} for each backtick in it, and ${'$'}{ for ${.";
+
 /// How often a script that waits for nothing but results looks up.
 const IDLE_WAKE_INTERVAL: Duration = Duration::from_hours(1);
 
@@ -138,6 +142,9 @@ impl<'js> Script<'_, 'js> {
         if err.starts_with("SyntaxError: return not in a function") {
             let body = format!("await (async () => {{{source}\n}})()");
             return self.eval(&body).map_err(|err| show::failure(&self.ctx, err));
+        }
+        if err.starts_with("SyntaxError") && source.contains("*** Begin Patch") {
+            return Err(format!("{err}\n{PATCH_IN_SCRIPT}"));
         }
         Err(err)
     }

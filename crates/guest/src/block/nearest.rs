@@ -52,6 +52,29 @@ pub fn describe(lines: &[&str], block: &[&str]) -> String {
     text
 }
 
+/// What is wrong with the text behind an `@@`: it must be a whole line. Models write the name of a function alone.
+pub fn describe_header(lines: &[&str], header: &str) -> String {
+    /// Most lines that have it and are shown.
+    const HAVING: usize = 5;
+    let wanted = header.trim();
+    if let Some(at) = lines.iter().position(|line| line.trim() == wanted) {
+        return format!(
+            "Line {} is this line, but it does not stand below the hunk before it: write hunks in the order of the file, \
+             and do not repeat a line that a hunk has already.",
+            at + 1
+        );
+    }
+    let having = || lines.iter().enumerate().filter(|(_, line)| line.contains(wanted));
+    let shown: String = having().take(HAVING).map(|(at, _)| numbered(lines, at, at + 1)).collect();
+    let more = having().count().saturating_sub(HAVING);
+    let found = match (shown.is_empty(), more) {
+        (true, _) => describe(lines, &[header]),
+        (false, 0) => format!("It is in:\n{shown}"),
+        (false, more) => format!("It is in {more} more lines, and in:\n{shown}"),
+    };
+    format!("Behind `@@ ` the whole line is needed, as it is in the file, or nothing. {found}")
+}
+
 /// What is said when the lines that an edit would put in are in the file already.
 pub fn already_there(lines: &[&str], new: &[&str]) -> Option<String> {
     if new.iter().all(|line| line.trim().is_empty()) {

@@ -28,6 +28,8 @@ pub enum What {
     Plan(checklist::Checklist),
     /// It cannot be carried out; the text says why, to the model.
     Malformed(String),
+    /// Code that names no file: shown, or meant as an edit. The text is for a model that has done nothing else.
+    Unnamed(String),
 }
 
 /// Languages of fences that are run.
@@ -35,8 +37,8 @@ const SHELLS: [&str; 3] = ["bash", "sh", "shell"];
 /// Languages of fences that are diffs.
 const DIFFS: [&str; 3] = ["diff", "patch", "udiff"];
 /// Languages of fences that show something and are never a file by their first line.
-const SHOWN: [&str; 10] =
-    ["", "text", "txt", "plain", "plaintext", "console", "output", "log", "md", "markdown"];
+const SHOWN: [&str; 11] =
+    ["", "text", "txt", "plain", "plaintext", "console", "output", "log", "md", "markdown", "pycon"];
 
 /// Reads a reply.
 pub fn read(text: &str) -> Vec<Block> {
@@ -184,7 +186,25 @@ impl<'a> Reader<'_, 'a> {
             self.search_replaces(fence, above);
         } else if let Some(odd) = content.iter().position(|line| is_almost_marker(line)) {
             self.bad_marker(opened + 1 + odd, content[odd]);
+        } else if let Some(why) = self.unnamed(language, content).filter(|_| is_closed) {
+            self.push(opened, What::Unnamed(why));
         }
+    }
+
+    /// What to say of code without a file that may be meant as an edit: it names one in a comment, or ends the reply.
+    fn unnamed(&self, language: &str, content: &[&str]) -> Option<String> {
+        let first = content.first().filter(|_| !SHOWN.contains(&language))?.trim();
+        let is_comment = ["#", "//", "/*", "<!--", "--"].iter().any(|sign| first.starts_with(sign));
+        if let Some(path) = path::of_line(first).filter(|_| is_comment) {
+            return Some(format!(
+                "the `{language}` block was not carried out, for it names `{path}` in a comment only, which would be a line \
+                 of the file: write the name alone on the line above the fence"
+            ));
+        }
+        let is_last = self.lines.iter().skip(self.at).all(|line| line.trim().is_empty());
+        is_last.then(|| {
+            format!("the `{language}` block was not carried out, for it has no file name above it")
+        })
     }
 
     fn command(&mut self, opened: usize, content: &[&str]) {

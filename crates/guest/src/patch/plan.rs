@@ -11,7 +11,7 @@ use super::apply;
 use super::hosted;
 use super::parse::{Hunk, ParseError, Patch, Section};
 use super::tree::{self, Entry, Last, Tree};
-use crate::block::nearest::{describe, numbered};
+use crate::block::nearest::{describe, describe_header};
 use crate::tools::long_line;
 use crate::tools::write_file::in_form_of;
 
@@ -99,7 +99,8 @@ pub enum PatchError {
 fn unfitting(err: apply::ApplyError, path: String, content: &[u8]) -> PatchError {
     match err {
         apply::ApplyError::Header(header) => {
-            let nearest = nearest_to_header(content, &header);
+            let text = String::from_utf8_lossy(content);
+            let nearest = describe_header(&text.lines().collect::<Vec<_>>(), &header);
             PatchError::Context { header, path, nearest }
         }
         apply::ApplyError::Lines(block) => {
@@ -115,31 +116,6 @@ fn nearest(content: &[u8], block: &str) -> String {
     let text = String::from_utf8_lossy(content);
     let (lines, block): (Vec<&str>, Vec<&str>) = (text.lines().collect(), block.lines().collect());
     describe(&lines, &block)
-}
-
-/// What is wrong with the text behind an `@@`: it must be a whole line. Models write the name of a function alone.
-fn nearest_to_header(content: &[u8], header: &str) -> String {
-    /// Most lines that are shown.
-    const SHOWN: usize = 5;
-    let text = String::from_utf8_lossy(content);
-    let lines: Vec<&str> = text.lines().collect();
-    let wanted = header.trim();
-    if let Some(at) = lines.iter().position(|line| line.trim() == wanted) {
-        return format!(
-            "Line {} is this line, but it does not stand below the hunk before it: write hunks in the order of the file, \
-             and do not repeat a line that a hunk has already.",
-            at + 1
-        );
-    }
-    let having = || lines.iter().enumerate().filter(|(_, line)| line.contains(wanted));
-    let shown: String = having().take(SHOWN).map(|(at, _)| numbered(&lines, at, at + 1)).collect();
-    let more = having().count().saturating_sub(SHOWN);
-    let found = match (shown.is_empty(), more) {
-        (true, _) => describe(&lines, &[header]),
-        (false, 0) => format!("It is in:\n{shown}"),
-        (false, more) => format!("It is in {more} more lines, and in:\n{shown}"),
-    };
-    format!("Behind `@@ ` the whole line is needed, as it is in the file, or nothing. {found}")
 }
 
 /// Text to find or to write has the mark of a line that was cut for showing, and the file has not.

@@ -34,10 +34,34 @@ struct Args {
     path: String,
     /// What to do to it, in order.
     edits: Vec<Edit>,
+    /// A whole file may have far fewer lines than the one that it replaces.
+    #[serde(default)]
+    may_shrink: bool,
+}
+
+/// Lines of a file that a fragment must not replace unasked.
+const WORTH_ASKING: usize = 10;
+
+/// How the refusal begins of a whole file that would drop most of what is there. Whoever sends it again means it.
+pub fn shrinks(path: &str) -> String {
+    format!("`{path}` was not changed: it would lose most of its lines")
+}
+
+/// Why a whole file is refused that is most likely a part of one: models that were asked for parts forget the markers.
+fn fragment(path: &str, before: Option<&str>, edit: &Edit) -> Option<ToolError> {
+    let (Some(before), Edit::WholeFile { content }) = (before, edit) else { return None };
+    let (old, new) = (before.lines().count(), content.lines().count());
+    (old >= WORTH_ASKING && new * 2 < old && new > 0).then(|| {
+        ToolError::tell(format!(
+            "{}, for the block replaces all {old} of them by {new}. To change a part, send a SEARCH/REPLACE block. If the \
+             file shall have nothing but these lines, send the block again as it is",
+            shrinks(path)
+        ))
+    })
 }
 
 fn text_edit(root: &Root, args: &Args) -> Result<ToolOutput, ToolError> {
-    let Args { path, edits } = args;
+    let Args { path, edits, may_shrink } = args;
     let total = edits.len();
     let before = read(root, path)?;
     let mut content = before.clone();
@@ -60,6 +84,10 @@ fn text_edit(root: &Root, args: &Args) -> Result<ToolOutput, ToolError> {
             };
             ToolError::tell(format!("`{path}` was not changed: {which}{miss}"))
         })?;
+        let asks = fragment(path, content.as_deref(), edit).filter(|_| !may_shrink);
+        if let Some(refusal) = asks {
+            return Err(refusal);
+        }
         content = applied.content;
         let prefix = if total == 1 { String::new() } else { format!("edit {number}: ") };
         notes.extend(applied.note.map(|note| format!("{prefix}{note}")));

@@ -4,6 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{SHELLS, ToolAlias};
+use patchwright_base::lenient_json;
+use patchwright_guest::edit_format::{self, Edit, What};
 
 /// Tools that look at many files.
 const WALKERS: &[&str] = &["list_dir", "glob", "grep_files", "read_many_files"];
@@ -63,6 +65,7 @@ pub(super) fn own(alias: &ToolAlias, fields: &mut Map<String, Value>) {
         "read_file" => range(fields),
         "grep_files" => search(alias, fields),
         "list_dir" => list(fields, "ignore"),
+        "text_edit" => edits(fields),
         "spawn_agent" | "task" | "send_input" => said(fields),
         "call_tool" => encoded(fields),
         "read_many_files" => {
@@ -112,12 +115,41 @@ fn said(fields: &mut Map<String, Value>) {
     }
 }
 
+/// SEARCH/REPLACE blocks in one text, as Cline's `replace_in_file` has them, as the edits that they are. What is none is
+/// left for the check to complain about.
+fn edits(fields: &mut Map<String, Value>) {
+    let Some(diff) = fields.get("diff").and_then(Value::as_str) else { return };
+    // The blocks need some name above them; the file is named beside them.
+    let mut text = "file.txt\n".to_owned();
+    for line in diff.lines() {
+        let bare = line.trim_end();
+        let marks = |sign: char| (5..=9).contains(&bare.chars().take_while(|c| *c == sign).count());
+        text.push_str(match bare.trim_start_matches(['-', '+']) {
+            " SEARCH" if marks('-') => "<<<<<<< SEARCH",
+            " REPLACE" if marks('+') => ">>>>>>> REPLACE",
+            _ => line,
+        });
+        text.push('\n');
+    }
+    let edits: Option<Vec<Edit>> = edit_format::read(&text)
+        .into_iter()
+        .map(|block| match block.what {
+            What::Edit { edit: edit @ Edit::SearchReplace { .. }, .. } => Some(edit),
+            _ => None,
+        })
+        .collect();
+    if let Some(edits) = edits.filter(|edits| !edits.is_empty()) {
+        fields.shift_remove("diff");
+        add(fields, "edits", json!(edits));
+    }
+}
+
 /// Arguments as JSON text in the arguments.
 fn encoded(fields: &mut Map<String, Value>) {
     for value in fields.values_mut() {
         let Value::String(text) = &*value else { continue };
         if text.trim_start().starts_with('{')
-            && let Ok(inner @ Value::Object(_)) = serde_json::from_str(text)
+            && let Ok(inner @ Value::Object(_)) = lenient_json::read(text)
         {
             *value = inner;
         }

@@ -103,6 +103,11 @@ fn message(problems: &mut Problems, index: usize, message: &Value, at_openai: bo
     problems.must(is_known, || format!("messages[{index}]: role developer is OpenAI's alone"));
     for call in list(message, "tool_calls") {
         let name = text(&call[text(call, "type")], "name");
+        // vLLM reads them for the chat template, and so does llama.cpp.
+        problems.refuse_if(!at_openai && !has_object(call), || {
+            let arguments = text(&call["function"], "arguments");
+            format!("messages[{index}]: Expecting a JSON object in `arguments`: {arguments}")
+        });
         problems.refuse_if(!is_name(name, 64), || {
             format!("Invalid 'messages[{index}].tool_calls[].function.name': string does not match pattern '^[a-zA-Z0-9_-]+$'.")
         });
@@ -196,10 +201,28 @@ fn unchanged(problems: &mut Problems, messages: &[Value], replies: &[&Reply]) {
         }
         let first = list(message, "tool_calls").first().map(|call| text(call, "id"));
         let Some(sent) = first.and_then(|id| issued.get(id)) else { continue };
+        let mut sent = (*sent).clone();
+        as_objects(&mut sent, message);
         for key in ["content", "reasoning_content", "tool_calls"] {
             problems.must(message.get(key) == sent.get(key), || {
                 format!("messages[{index}].{key} is not what the server had sent")
             });
+        }
+    }
+}
+
+fn has_object(call: &Value) -> bool {
+    let arguments = call["function"]["arguments"].as_str();
+    arguments.is_none_or(|text| serde_json::from_str(text).is_ok_and(|it: Value| it.is_object()))
+}
+
+/// Arguments that are no object come back as whatever object says so.
+fn as_objects(sent: &mut Value, message: &Value) {
+    let came_back = list(message, "tool_calls");
+    let calls = sent["tool_calls"].as_array_mut().into_iter().flatten();
+    for (call, back) in calls.zip(came_back) {
+        if !has_object(call) && has_object(back) {
+            call["function"]["arguments"] = back["function"]["arguments"].clone();
         }
     }
 }

@@ -4,6 +4,8 @@
 //! closing brackets. One reply of the model is one assistant message, with the outputs of its calls
 //! right behind it. Toward other servers than OpenAI's, user and assistant messages alternate.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use super::reasoning::PLAIN_THOUGHTS;
@@ -14,6 +16,7 @@ use crate::item::{
 use crate::output::is_plain;
 use crate::wire;
 use crate::{Request, ToolChoice, ToolDeclaration, ToolForm, shape};
+use patchwright_base::lenient_json;
 
 /// An assistant message between the outputs of tools and the next user message, for templates that require
 /// one.
@@ -260,6 +263,7 @@ impl Messages {
                 json!({"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}})
             }
             Payload::Json(arguments) | Payload::Native(arguments) => {
+                let arguments = object(arguments);
                 json!({"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}})
             }
         };
@@ -295,6 +299,27 @@ impl Messages {
             vec![json!({"type": "text", "text": "The pictures of the tool outputs above:"})];
         parts.append(&mut self.pictures);
         self.tell("user", Value::Array(parts));
+    }
+}
+
+/// Arguments as they were written, where they are one JSON object. Servers such as vLLM and llama.cpp read them to fill
+/// their chat template and answer 400 or 500 to anything else, from then on, for the conversation keeps it. What is no
+/// object goes back as one that shows what was written.
+fn object(arguments: &str) -> Cow<'_, str> {
+    let is_object = |text: &str| serde_json::from_str::<Map<String, Value>>(text).is_ok();
+    if is_object(arguments) {
+        return Cow::Borrowed(arguments);
+    }
+    let written = arguments.trim();
+    match lenient_json::read(written) {
+        Ok(Value::Object(fields)) => Cow::Owned(Value::Object(fields).to_string()),
+        Ok(Value::String(inner)) if is_object(&inner) => Cow::Owned(inner),
+        _ if written.is_empty() => Cow::Borrowed("{}"),
+        // Free text is what the only argument of some tools is.
+        _ if written.starts_with(['{', '[', '"']) => {
+            Cow::Owned(json!({"invalid_json": written}).to_string())
+        }
+        _ => Cow::Owned(json!({"input": written}).to_string()),
     }
 }
 
