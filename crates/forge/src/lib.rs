@@ -32,8 +32,8 @@ pub use self::error::{Credential, ForgeError, Requirement, StateProblem, WayTher
 pub use self::identity::{PullRequestDraft, same_repository};
 pub use self::review::{
     BegunCheck, CheckAnnotation, CheckConclusion, CheckDraft, CheckRun, CommentPlace, Comparison,
-    InlineComment, Review, ReviewComment, ReviewDraft, ReviewEdits, ReviewEvent, ReviewPosted, ReviewState,
-    RunningCheck, RunningChecks, Side, Thread,
+    InlineComment, Review, ReviewComment, ReviewDraft, ReviewEdits, ReviewEvent, ReviewPosted,
+    ReviewState, RunningCheck, RunningChecks, Side, Thread,
 };
 
 pub use self::governance::{Governance, MissingContent, PullCommit};
@@ -460,12 +460,8 @@ pub trait Forge: Governance + RunningChecks + Tracker + Send + Sync {
     ) -> Result<Vec<Review>, ForgeError>;
 
     /// When the texts of the newest reviews were edited; never, where nobody can edit them.
-    async fn review_edits(
-        &self,
-        repository: &RepositoryId,
-        number: u64,
-    ) -> Result<ReviewEdits, ForgeError> {
-        let reviews = self.reviews(repository, number).await?;
+    async fn review_edits(&self, of: &RepositoryId, pull: u64) -> Result<ReviewEdits, ForgeError> {
+        let reviews = self.reviews(of, pull).await?;
         Ok(reviews.into_iter().map(|review| (review.id, None)).collect())
     }
 
