@@ -580,7 +580,10 @@ fn the_environment_is_said_in_one_block() {
         has_no_sockets: true,
         ..reader.clone()
     });
-    assert!(text.contains("<network_access>none; no sockets at all, not even on localhost"), "{text}");
+    assert!(
+        text.contains("<network_access>none; no sockets at all, not even on localhost"),
+        "{text}"
+    );
     let text = environment::render(&reader);
     assert!(text.contains("<sandbox_mode>read-only</sandbox_mode>\n  <sandbox>"), "{text}");
     assert!(text.contains("<network_access>only pypi.org, docs.rs</network_access>"), "{text}");

@@ -140,9 +140,11 @@ async fn who_ends_without_the_change_that_was_asked_for_is_asked_once() {
         assert_eq!(ending(&ended, UNCHANGED), ("finished", turns, asked), "{script}");
     }
     // Where there may be nothing to do, whoever says so is believed.
-    for (text, turns, asked) in
-        [("It is there already.", 1, 0), ("Add a plus", 2, 1), ("It is there. Shall I go on?", 2, 1)]
-    {
+    for (text, turns, asked) in [
+        ("It is there already.", 1, 0),
+        ("Add a plus", 2, 1),
+        ("It is there. Shall I go on?", 2, 1),
+    ] {
         let mut bench = Bench::new();
         bench.expects_change = ExpectedChange::UnlessSaid;
         let ended = bench.run(&format!("- text: \"{text}\"\n").repeat(3)).await;

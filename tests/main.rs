@@ -91,9 +91,9 @@ mod learn; // what maintainers corrected becomes a file of lessons, proposed, me
 mod lfs; // files that Git LFS keeps: fetched from storage, read in the sandbox, pointers in every commit
 mod litellm; // a LiteLLM proxy in between: the same work through its four fronts
 mod local_servers; // servers that people run themselves: lines that work, refusals, templates, certificates
+mod local_setup; // setup with a developer's own programs in the local sandbox, and checks that it leaves without packages
 mod manifests; // Kubernetes manifests and systemd units that operators copy
 mod markdown; // Markdown of others on its way out, judged by the parser of GitHub itself
-mod local_setup; // setup with a developer's own programs in the local sandbox, and checks that it leaves without packages
 mod mcp; // MCP servers: real ones, bad ones, over standard streams and HTTP, in whole runs
 mod mentions; // comments that ask for something: which count, and what they ask
 mod messages_wire; // Anthropic's Messages: requests to bodies, headers and errors over HTTP

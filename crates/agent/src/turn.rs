@@ -242,8 +242,7 @@ impl<'a> Agent<'a> {
         }
         let is_asked = needs_input(&self.state.final_message).is_some();
         let is_expected = unfinished::misses(self.spec.expects_change, &self.state.final_message);
-        let may_be_unchanged =
-            is_expected && self.touched.is_empty() && self.state.may_follow_up();
+        let may_be_unchanged = is_expected && self.touched.is_empty() && self.state.may_follow_up();
         if is_asked || self.result.is_some() || !may_be_unchanged || !self.is_unchanged().await? {
             return Err(StopKind::Finished);
         }

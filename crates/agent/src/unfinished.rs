@@ -188,7 +188,9 @@ mod tests {
         assert!(says_nothing_to_change("`SECURITY.md` is there already, so nothing was changed."));
         assert!(says_nothing_to_change("The task doesn’t apply: there is no workflow."));
         assert!(!says_nothing_to_change("Add SECURITY.md"));
-        assert!(!says_nothing_to_change("README.md is there already. Add:\n\n```md\n# Security\n```"));
+        assert!(!says_nothing_to_change(
+            "README.md is there already. Add:\n\n```md\n# Security\n```"
+        ));
     }
 
     #[test]

@@ -170,8 +170,11 @@ pub fn check(
         let message = format!("cannot be part of a change: {reason}");
         judgement.flags.push(Violation::new("path.refused", Some(path.clone()), message));
     }
+    // Of what every run of an interpreter leaves behind there is nothing to look at.
+    let artefacts: Vec<String> =
+        change.artefacts.iter().filter(|path| !is_cache(path)).cloned().collect();
     for (rule, what, paths) in [
-        (ARTEFACTS, "as packages, caches or build outputs", &change.artefacts),
+        (ARTEFACTS, "as packages, caches or build outputs", &artefacts),
         ("ignored", "because `.gitignore` ignores them", &change.ignored),
     ] {
         if !paths.is_empty() {
@@ -193,6 +196,13 @@ pub fn check(
     }
     secrets::check_outbound(&change.files, redactor, outbound, &mut judgement.violations);
     judgement
+}
+
+/// Made by an interpreter or a tool for itself, and never part of a project.
+fn is_cache(path: &str) -> bool {
+    const CACHES: &[&str] = &["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".pyc"];
+    let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    CACHES.iter().any(|cache| name.ends_with(cache))
 }
 
 /// Names files and folders that are no part of a change.

@@ -87,6 +87,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/dropped.md",
     "task/empty_reply.md",
     "task/exec.md",
+    "task/failed_edits.md",
     "task/fix.md",
     "task/fix_ci.md",
     "task/handover.md",

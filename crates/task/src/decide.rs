@@ -3,7 +3,7 @@
 
 use super::agent_phase::AgentResult;
 use super::changed_tests::without_changed_tests;
-use super::job::Job;
+use super::job::{Baseline, Job};
 use super::run::Run;
 use super::settle::{BlobsOf, JudgedChange};
 use super::structured::Output;
@@ -38,6 +38,17 @@ pub(super) fn decide(
     let words_are_enough = job.answer_suffices || run.config.mode == Mode::Plan;
     let (conclusion, reason) = conclude(words_are_enough, worked, judged, &evidence);
     let reason = reason.map(|reason| after_setup(reason, &evidence, &run.setup.lock()));
+    let is_question = judged.change.is_none()
+        && job.baseline != Baseline::None
+        && run.config.mode == Mode::Execute
+        && worked.stopped.ends_in_question();
+    let (conclusion, reason) = match conclusion {
+        Conclusion::Done | Conclusion::NothingToDo if is_question => {
+            let why = "the model ended with a question, and changed nothing".to_owned();
+            (Conclusion::NeedsInput, Some(why))
+        }
+        _ => (conclusion, reason),
+    };
     let (conclusion, reason) = match (&worked.output, conclusion) {
         (Output::Unfit(why), Conclusion::Done | Conclusion::NothingToDo) => {
             (Conclusion::Partial, Some(format!("the result does not fit its schema: {why}")))
@@ -179,7 +190,9 @@ fn conclude(
     }
     match (&judged.change, judged.judgement.held_back.first()) {
         (None, None) if words_are_enough => (Conclusion::Done, None),
-        (None, None) => (Conclusion::NothingToDo, Some(patchwright_report::answer::NO_CHANGE.to_owned())),
+        (None, None) => {
+            (Conclusion::NothingToDo, Some(patchwright_report::answer::NO_CHANGE.to_owned()))
+        }
         (None, Some(held)) => (
             Conclusion::Refused,
             Some(format!("`{}` may not be published ({})", held.file.path, held.rule)),

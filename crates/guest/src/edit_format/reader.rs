@@ -37,8 +37,19 @@ const SHELLS: [&str; 3] = ["bash", "sh", "shell"];
 /// Languages of fences that are diffs.
 const DIFFS: [&str; 3] = ["diff", "patch", "udiff"];
 /// Languages of fences that show something and are never a file by their first line.
-const SHOWN: [&str; 11] =
-    ["", "text", "txt", "plain", "plaintext", "console", "output", "log", "md", "markdown", "pycon"];
+const SHOWN: [&str; 11] = [
+    "",
+    "text",
+    "txt",
+    "plain",
+    "plaintext",
+    "console",
+    "output",
+    "log",
+    "md",
+    "markdown",
+    "pycon",
+];
 
 /// Reads a reply.
 pub fn read(text: &str) -> Vec<Block> {
