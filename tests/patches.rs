@@ -481,9 +481,9 @@ fn a_header_that_is_no_whole_line_is_answered_with_the_lines() {
     let told = |hunk: &str| {
         let text = patch(&format!("*** Update File: code.go\n{hunk}"));
         let ToolError::Tell(why) = run_verified(&root, &text, "dir").unwrap_err() else { panic!() };
-        let begin = format!("apply_patch verification failed: Failed to find context '");
+        let begin = "apply_patch verification failed: Failed to find context '";
         let (_, why) = why
-            .strip_prefix(&begin)
+            .strip_prefix(begin)
             .unwrap()
             .split_once(&format!("' in {place}/dir/code.go\n"))
             .unwrap();

@@ -450,21 +450,21 @@ fn code_that_names_no_file_is_asked_about_once() {
 #[tokio::test]
 async fn a_fragment_that_would_replace_a_file_is_refused_once() {
     let turn = |text: &str| format!("- text: {}\n", serde_json::to_string(text).unwrap());
-    let fill = turn("```bash\nseq 20 > n.txt\n```");
+    let start = turn("```bash\nseq 20 > n.txt\n```");
     let fragment = turn("n.txt\n```\n7\n8\n```");
     let run = async |script: &[&str]| {
         let mut bench = Bench::new();
         bench.tools = ToolSet::new(Profile::Text, Wire::Chat).unwrap();
-        let ended = bench.run(&format!("{fill}{}- text: done\n", script.concat())).await;
+        let ended = bench.run(&format!("{start}{}- text: done\n", script.concat())).await;
         (transcript(&ended.seen), bench.file("n.txt"))
     };
-    let (seen, file) = run(&[&fragment]).await;
-    assert!(seen.contains("`n.txt` was not changed: it would lose most of its lines"), "{seen}");
-    assert!(seen.contains("replaces all 20 of them by 2. To change a part, send a SEARCH/REPLACE"));
+    let (told, file) = run(&[&fragment]).await;
+    assert!(told.contains("`n.txt` was not changed: it would lose most of its lines"), "{told}");
+    assert!(told.contains("replaces all 20 of them by 2. To change a part, send a SEARCH/REPLACE"));
     assert_eq!(file.lines().count(), 20);
     // Sent again, it is meant; and a later one is asked about again.
     assert_eq!(run(&[&fragment, &fragment]).await.1, "7\n8\n");
-    let (_, file) = run(&[&fragment, &fragment, &fill, &fragment]).await;
+    let (_, file) = run(&[&fragment, &fragment, &start, &fragment]).await;
     assert_eq!(file.lines().count(), 20);
 }
 

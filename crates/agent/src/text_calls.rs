@@ -89,13 +89,7 @@ fn collect(blocks: Vec<Block>, turn: u32, told: &str, accepted: &mut AcceptedRep
     let mut edits: Vec<(String, Vec<Edit>)> = Vec::new();
     let mut calls: Vec<(&str, Value)> = Vec::new();
     let flush = |edits: &mut Vec<(String, Vec<Edit>)>, calls: &mut Vec<(&str, Value)>| {
-        for (path, edits) in edits.drain(..) {
-            let mut arguments = json!({ "path": path, "edits": edits });
-            if told.contains(&text_edit::shrinks(&path)) {
-                arguments["may_shrink"] = Value::Bool(true);
-            }
-            calls.push(("text_edit", arguments));
-        }
+        calls.extend(edits.drain(..).map(|(path, edits)| text_edit_call(&path, &edits, told)));
     };
     let mut unnamed = Vec::new();
     for block in blocks {
@@ -122,7 +116,7 @@ fn collect(blocks: Vec<Block>, turn: u32, told: &str, accepted: &mut AcceptedRep
                 accepted.fault = Some(Fault::Malformed);
             }
             What::Unnamed(why) => {
-                unnamed.push(format!("Line {} of your reply: {why}.", block.line))
+                unnamed.push(format!("Line {} of your reply: {why}.", block.line));
             }
         }
     }
@@ -151,6 +145,15 @@ fn collect(blocks: Vec<Block>, turn: u32, told: &str, accepted: &mut AcceptedRep
             native: None,
         });
     }
+}
+
+/// Edits of one file. One that takes most of it away was asked about before.
+fn text_edit_call(path: &str, edits: &[Edit], told: &str) -> (&'static str, Value) {
+    let mut arguments = json!({ "path": path, "edits": edits });
+    if told.contains(&text_edit::shrinks(path)) {
+        arguments["may_shrink"] = Value::Bool(true);
+    }
+    ("text_edit", arguments)
 }
 
 fn plan(list: Checklist) -> Value {

@@ -301,7 +301,8 @@ mod tests {
             one_line("export LEVEL=high\nmake \\\n  test\n"),
             "export LEVEL=high ⏎ make test"
         );
-        let variables: String = (0..20).map(|i| format!("export VARIABLE_{i}=value\n")).collect();
+        let variables: Vec<_> = (0..20).map(|i| format!("export VARIABLE_{i}=value\n")).collect();
+        let variables = variables.concat();
         let script =
             |test: &str| format!("( {variables}cargo build\n) && {{ {variables}{test}\n}}");
         assert_eq!(

@@ -120,13 +120,15 @@ fn before(row: &EvidenceRow) -> &'static str {
 }
 
 fn lists_of(tests: &Comparison) -> Vec<NamedList> {
-    let new_failing = match tests.is_base_partial {
-        true => "Tests that fail, and that the run before your change did not reach",
-        false => "Tests that were not there before and fail",
+    let new_failing = if tests.is_base_partial {
+        "Tests that fail, and that the run before your change did not reach"
+    } else {
+        "Tests that were not there before and fail"
     };
-    let gone = match tests.is_partial {
-        true => "Tests that failed before, and of which this run, which broke off, says nothing",
-        false => "Tests that failed before and no longer run",
+    let gone = if tests.is_partial {
+        "Tests that failed before, and of which this run, which broke off, says nothing"
+    } else {
+        "Tests that failed before and no longer run"
     };
     let lists = [
         NamedList::new("Tests that passed before your change and fail now", &tests.broke),
@@ -263,9 +265,11 @@ fn second(run: &CheckRun) -> String {
 
 /// How it ended, and whether its tests came to their end.
 fn ending(run: &CheckRun) -> String {
-    match run.runner_broke_off() {
-        true => format!("{}, its tests broke off before their end", verdict(run)),
-        false => verdict(run),
+    let verdict = verdict(run);
+    if run.runner_broke_off() {
+        format!("{verdict}, its tests broke off before their end")
+    } else {
+        verdict
     }
 }
 

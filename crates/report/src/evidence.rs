@@ -172,13 +172,12 @@ pub fn lost_tests(evidence: &Evidence) -> Vec<String> {
 
 /// The tests of which something can be said, by what became of them.
 pub(super) fn lists(tests: &Comparison) -> Vec<(&'static str, &Names)> {
-    let new_failing = match tests.is_base_partial {
-        true => "Fail, and were not reached before",
-        false => "New, and fail",
-    };
-    let gone = match tests.is_partial {
-        true => "Failed before, and not reached by a run that broke off",
-        false => "Failed before, and no longer run",
+    let new_failing =
+        if tests.is_base_partial { "Fail, and were not reached before" } else { "New, and fail" };
+    let gone = if tests.is_partial {
+        "Failed before, and not reached by a run that broke off"
+    } else {
+        "Failed before, and no longer run"
     };
     let lists = [
         ("Fixed", &tests.fixed),

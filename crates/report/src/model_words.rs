@@ -111,22 +111,18 @@ impl Fence {
     pub(super) fn holds(&mut self, line: &str) -> bool {
         let line = line.trim();
         let run = |mark: char| line.len() - line.trim_start_matches(mark).len();
-        match &self.open {
-            Some(fence) => {
-                let mark = fence.chars().next().unwrap_or('`');
-                if run(mark) >= fence.len() && line.trim_start_matches(mark).is_empty() {
-                    self.open = None;
-                }
-                true
+        if let Some(fence) = &self.open {
+            let mark = fence.chars().next().unwrap_or('`');
+            if run(mark) >= fence.len() && line.trim_start_matches(mark).is_empty() {
+                self.open = None;
             }
-            None => {
-                let mark = if run('~') >= 3 { '~' } else { '`' };
-                if run(mark) >= 3 {
-                    self.open = Some(mark.to_string().repeat(run(mark)));
-                }
-                self.open.is_some()
-            }
+            return true;
         }
+        let mark = if run('~') >= 3 { '~' } else { '`' };
+        if run(mark) >= 3 {
+            self.open = Some(mark.to_string().repeat(run(mark)));
+        }
+        self.open.is_some()
     }
 }
 

@@ -10,6 +10,7 @@ use patchwright_base::duration::format_milliseconds;
 use patchwright_base::text;
 use patchwright_journal::{Entry, Line};
 use patchwright_provider::item::{CallOutput, Content, Item, ToolCall};
+use patchwright_review::finding::Finding;
 use patchwright_types::evidence::CheckRun;
 use patchwright_types::outcome::Spending;
 use patchwright_types::plan::{Plan, StepStatus};
@@ -104,14 +105,8 @@ fn happened(entry: &Entry) -> Option<String> {
             format!("  {}: {ended} · {took}", short(&output.name))
         }
         Entry::CallDropped { output, .. } => format!("  {}: given up", short(&output.name)),
-        Entry::Found { finding } => {
-            let (path, title) = (short(&finding.path), short(&finding.title));
-            format!("finding: {} {path}: {title}", finding.priority)
-        }
-        Entry::Replaced { number, finding } => {
-            let (path, title) = (short(&finding.path), short(&finding.title));
-            format!("finding {number} anew: {} {path}: {title}", finding.priority)
-        }
+        Entry::Found { finding } => format!("finding: {}", found(finding)),
+        Entry::Replaced { number, finding } => format!("finding {number} anew: {}", found(finding)),
         Entry::Judged { finding, verdict, .. } => {
             format!("finding {finding}: {}", format!("{verdict:?}").to_lowercase())
         }
@@ -236,6 +231,10 @@ fn planned(plan: &Plan) -> Vec<String> {
 }
 
 /// Models and repositories choose what it says: one visible line of bounded length.
+fn found(finding: &Finding) -> String {
+    format!("{} {}: {}", finding.priority, short(&finding.path), short(&finding.title))
+}
+
 fn short(text: &str) -> String {
     text::cut(&text::line(&text::without_ansi(text::head(text, 4 * MAX_TEXT).trim())), MAX_TEXT)
 }

@@ -11,6 +11,13 @@ use patchwright_base::error::{Failure, FailureKind, Hint};
 pub const JOIN_DOCKER: &str = "let this user use Docker (`sudo usermod -aG docker $USER`, then sign in again; who is in \
                                that group can become root), or install rootless Docker";
 
+/// What to do about the network, and how the output ended.
+fn setup_hint(network: Option<String>, output: &str) -> Option<String> {
+    let ended = (!output.is_empty()).then(|| format!("its output ended with:\n{output}"));
+    let hints: Vec<String> = [network, ended].into_iter().flatten().collect();
+    (!hints.is_empty()).then(|| hints.join("; "))
+}
+
 impl From<SandboxError> for Failure {
     fn from(err: SandboxError) -> Failure {
         // What the public reads has no path in it.
@@ -40,13 +47,9 @@ impl From<SandboxError> for Failure {
                 "`docker pull {image}`, or name an image that is there with `--image`"
             )),
             SandboxError::Setup { output, refused, unreached, is_offline, .. } => {
-                let ended =
-                    (!output.is_empty()).then(|| format!("its output ended with:\n{output}"));
                 let network = setup::network_hint(refused, *is_offline);
                 let network = network.or_else(|| setup::unreached_hint(unreached));
-                let hints = [network, ended];
-                let hints: Vec<String> = hints.into_iter().flatten().collect();
-                (!hints.is_empty()).then(|| hints.join("; "))
+                setup_hint(network, output)
             }
             SandboxError::SetupTime { output, .. } => {
                 let more = "give it more with `limits.setup-timeout`, and the run with `--timeout`";

@@ -26,9 +26,8 @@ use super::title;
 use super::workspace::{Rules, Workspace};
 use patchwright_agent::checkpoints::RestoredWorkspace;
 use patchwright_agent::state::State;
-use patchwright_agent::{Agent, AgentEvent, AgentSpec, ExpectedChange, StopKind, Stopped};
+use patchwright_agent::{Agent, AgentEvent, AgentSpec, StopKind, Stopped};
 use patchwright_base::error::{Failure, Result};
-use patchwright_config::Mode;
 use patchwright_git::Oid;
 use patchwright_git::tree::Change;
 use patchwright_journal::{Entry, Line};
@@ -375,10 +374,7 @@ async fn converse(
         cancel: run.environment.cancel.clone(),
         progress: &progress,
         services: &services,
-        expects_change: match run.config.mode {
-            Mode::Execute => brief.expects_change,
-            Mode::Plan | Mode::Review => ExpectedChange::None,
-        },
+        expects_change: brief.expects_change,
         fallbacks,
     })
     .reviewing(review_context)

@@ -123,7 +123,10 @@ impl Brief {
         let shown = job.subject.pictures(run).await?;
         brief.pictures = shown.content;
         brief.notes.extend(shown.notes);
-        let expects_change = job.expected_change();
+        let expects_change = match run.config.mode {
+            Mode::Execute => job.expected_change(),
+            Mode::Plan | Mode::Review => ExpectedChange::None,
+        };
         let baseline = baseline::render(before)?;
         let output_schema = run.config.output_schema.clone().filter(|_| job.has_result);
         if let Some(schema) = &output_schema {

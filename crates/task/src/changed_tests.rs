@@ -38,8 +38,8 @@ fn without_removed(repo: &Repo, files: &[FileChange], mut evidence: Evidence) ->
 /// A change of code often needs other expectations, and then the tests that fail no more speak for all of it. Where the
 /// check still fails, or nothing but tests was changed, a test that was altered speaks for nothing.
 fn without_altered(repo: &Repo, files: &[FileChange], mut evidence: Evidence) -> Evidence {
-    let fixes = |row: &EvidenceRow| row.tests.as_ref().is_some_and(|it| !it.fixed.is_empty());
-    if !evidence.rows.iter().any(fixes) {
+    let is_better = |row: &EvidenceRow| row.tests.as_ref().is_some_and(|it| !it.fixed.is_empty());
+    if !evidence.rows.iter().any(is_better) {
         return evidence;
     }
     let altered = AlteredTests::of(files, &BlobsOf(repo));

@@ -310,6 +310,7 @@ fn feedback(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use patchwright_types::evidence::TestResults;
 
     fn run(command: &str, exit_code: i32) -> CheckRun {
         let command = command.to_owned();
@@ -340,7 +341,7 @@ mod tests {
     fn what_fails_without_a_test_and_in_the_same_words_is_nothing_new() {
         let said =
             |exit_code, tail: &str| CheckRun { tail: tail.to_owned(), ..run("a", exit_code) };
-        let with_tests = CheckRun { tests: Some(Default::default()), ..said(1, "down") };
+        let with_tests = CheckRun { tests: Some(TestResults::default()), ..said(1, "down") };
         for (about, base, head, expected) in [
             ("the same", said(1, "down after 3 s"), said(1, "down after 12 s"), true),
             ("other words", said(1, "down"), said(1, "syntax error"), false),

@@ -55,7 +55,7 @@ pub(super) fn order(name: &str, (called, tool): (&str, &str)) -> (usize, usize) 
     let words: Vec<&str> = name.split(|c: char| !c.is_alphanumeric()).collect();
     let meant = MEANINGS.iter().find(|(said, _)| said.iter().any(|word| words.contains(word)));
     let is = |meant: &&str| *meant == tool || (*meant == SHELL && SHELLS.contains(&tool));
-    let place = meant.and_then(|(_, tools)| tools.iter().position(|it| is(&it)));
+    let place = meant.and_then(|(_, tools)| tools.iter().position(is));
     (place.map_or(usize::MAX, |place| place + 1), by_letters)
 }
 

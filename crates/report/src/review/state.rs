@@ -224,15 +224,14 @@ pub fn read(body: &str) -> Result<Option<Memory>, String> {
     let stored: Stored = serde_json::from_slice(&json).map_err(|_| "it is damaged".to_owned())?;
     let is_commit = |sha: &str| sha.is_empty() || is_hex(sha, 40) || is_hex(sha, 64);
     let rest = rest(stored.u, stored.x);
-    let of_rest = rest.iter().map(|rest| &rest.base);
-    let commits = [&stored.h, &stored.b, &stored.l, &stored.m].into_iter().chain(of_rest);
+    let own = [&stored.h, &stored.b, &stored.l, &stored.m].into_iter();
+    let commits = own.chain(rest.iter().map(|rest| &rest.base));
     if !commits.into_iter().all(|sha| is_commit(sha)) || stored.f.len() > MAX_FINDINGS {
         return Err("it is damaged".to_owned());
     }
     let forgotten = forgotten(&stored.q).ok_or_else(|| "it is damaged".to_owned())?;
-    let commits = stored.s;
+    let (commits, standing) = (stored.s, stored.o);
     let (codes, places, threads, mut suggestions) = (stored.c, stored.n, stored.t, stored.g);
-    let standing = stored.o;
     let known = |(at, row): (usize, Row)| {
         let code = codes.iter().find(|(row, _)| *row == at).map(|it| it.1).unwrap_or_default();
         let (nth, old_threads) = (count(&places, at), count(&threads, at));

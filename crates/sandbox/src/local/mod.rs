@@ -234,9 +234,9 @@ impl LocalSandbox {
 /// setup runs, and afterwards those that it has made.
 fn search_path(spec: &SandboxSpec, folders: &Folders, of_machine: &str) -> String {
     let is_setup = spec.purpose == setup::PURPOSE;
-    let is_set_up = !spec.image.reference.is_empty();
-    let is_wanted =
-        |folder: &&&str| is_setup || (is_set_up && folders.home().join(folder).is_dir());
+    let is_wanted = |folder: &&&str| {
+        is_setup || (!spec.image.reference.is_empty() && folders.home().join(folder).is_dir())
+    };
     let own =
         OWN_PROGRAMS.iter().filter(is_wanted).map(|folder| format!("{}/{folder}", view::HOME));
     own.chain([of_machine.to_owned()]).collect::<Vec<_>>().join(":")

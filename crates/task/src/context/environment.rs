@@ -206,6 +206,17 @@ fn version(text: &str) -> Option<String> {
     Some(found.chars().take(MAX_VERSION).collect())
 }
 
+fn network_words(environment: &Environment) -> String {
+    match environment.allowed_hosts.as_slice() {
+        [] if environment.has_no_sockets => {
+            "none; no sockets at all, not even on localhost: a test that starts a server fails here"
+                .to_owned()
+        }
+        [] => "none".to_owned(),
+        hosts => format!("only {}", hosts.join(", ")),
+    }
+}
+
 /// The block for the model. Values are escaped; the same facts give the same bytes.
 pub fn render(environment: &Environment) -> String {
     let mut out = String::from("<environment_context>\n");
@@ -230,16 +241,7 @@ pub fn render(environment: &Environment) -> String {
     if !environment.found.programs.is_empty() {
         row("programs", &environment.found.programs.join(", "));
     }
-    if environment.allowed_hosts.is_empty() && environment.has_no_sockets {
-        row(
-            "network_access",
-            "none; no sockets at all, not even on localhost: a test that starts a server fails here",
-        );
-    } else if environment.allowed_hosts.is_empty() {
-        row("network_access", "none");
-    } else {
-        row("network_access", &format!("only {}", environment.allowed_hosts.join(", ")));
-    }
+    row("network_access", &network_words(environment));
     row("shell", &environment.shell);
     row("current_date", &environment.date);
     if let Some(limit) = environment.command_timeout {

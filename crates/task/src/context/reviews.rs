@@ -72,7 +72,9 @@ pub fn reviews(
         match shown.as_slice() {
             [] => ThreadContext { text: String::new(), notes: writer.notes },
             shown => {
-                shown.iter().for_each(|block| writer.line(block));
+                for block in shown {
+                    writer.line(block);
+                }
                 writer.finish("review", nonce)
             }
         }

@@ -301,9 +301,10 @@ impl<'a> Writer<'a> {
                 "\nThe {kind} #{} that is referred to ({state}), by {author}: {title}",
                 issue.number
             ));
-            let body = match issue.is_pull_request {
-                true => self.clean(&pr_body::without_record(&issue.body)),
-                false => self.clean(&issue.body),
+            let body = if issue.is_pull_request {
+                self.clean(&pr_body::without_record(&issue.body))
+            } else {
+                self.clean(&issue.body)
             };
             let body = self.cut(&format!("the text of #{}", issue.number), body.trim(), MAX_LINKED);
             self.line(if body.is_empty() { "(no description)" } else { &body });
