@@ -94,7 +94,12 @@ fn made(
     }
     let joined = parts.join(" && ");
     // Of several lines the first that fails ends the step, whichever are left of them.
-    let command = CiStep { command: joined, ..step.clone() }.with_environment();
+    let is_whole = builds == step.command.trim_end() && joined == builds;
+    let command = if is_whole || joined.contains('\n') {
+        CiStep { command: joined, ..step.clone() }.with_environment()
+    } else {
+        step.exports() + &joined
+    };
     let command = if step.may_fail { format!("{{ {command}\n}} || true") } else { command };
     Some(Build { command, folder: step.folder.clone() })
 }
