@@ -116,8 +116,8 @@ fn plan(run: &Run<'_>, command: &str, place: usize, side: CheckTarget<'_>) -> Pl
     let before = side.before(command);
     let is_open = before.is_none_or(|before| before.unrunnable);
     let short = short_time(before, whole);
-    // Other sandboxes have no `/tmp` of their own.
-    let has_place = run.world.sandbox.name() == "docker";
+    // These have a `/tmp` of their own, so that nobody else's file is read.
+    let has_place = matches!(run.world.sandbox.name(), "docker" | "local");
     let name = format!("patchwright-report-{place}");
     let report = has_place.then(|| command_with_report(command, &name)).flatten();
     PlannedCheck {
