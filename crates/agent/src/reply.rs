@@ -172,7 +172,7 @@ fn take_written(accepted: &mut AcceptedReply, history: &History, tools: &[ToolDe
     }
 }
 
-/// Says what is wrong with a call in the text that is none. Taken for the final message, it would end the run.
+/// Says what is wrong with a call in the text that cannot be read. Taken for the final message, it would end the run.
 fn refuse_written(accepted: &mut AcceptedReply, tools: &[ToolDeclaration]) {
     let text = accepted.text.as_deref().unwrap_or_default();
     let Some(found) = written_calls::fault::of(text, tools) else { return };

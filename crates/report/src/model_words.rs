@@ -18,7 +18,7 @@ const LINKING: &[&str] = &[
     "addresses",
 ];
 
-/// How offers and courtesies begin. What asks a person to decide something is none.
+/// How offers and courtesies begin. A question that a person has to decide is not one of them.
 const COURTESIES: &[&str] = &[
     "let me know if you'd like",
     "let me know if you would like",

@@ -162,7 +162,7 @@ impl Boxes {
         self.topic = None;
     }
 
-    /// Where the answer to a question is that stands in the template twice, or that there is none.
+    /// Where the template asks the same twice, the place of the answer; else that nothing was filled in.
     fn instead(&self) -> String {
         let other = self.filled.iter().find(|(topic, _)| Some(*topic) == self.topic);
         other

@@ -39,7 +39,7 @@ pub fn of(text: &str, tools: &[ToolDeclaration]) -> Option<WrittenFault> {
             let err = json.and_then(|json| lenient_json::read(json).err());
             let why = match err {
                 Some(err) => format!("it is not valid JSON: {err}"),
-                None => "its form is none that is understood".to_owned(),
+                None => "its format is not understood".to_owned(),
             };
             Some(fault_of(tool, &why))
         }
@@ -140,7 +140,7 @@ mod tests {
             (
                 "I read it. <tool_call>{\"name\": \"read_file\"}</tool_call>",
                 Fault::NotJson,
-                "its form is none",
+                "its format is not understood",
             ),
             (
                 "[TOOL_CALLS]read_file[ARGS]{\"path\": 1, }",
