@@ -115,8 +115,8 @@ fn said(fields: &mut Map<String, Value>) {
     }
 }
 
-/// SEARCH/REPLACE blocks in one text, as Cline's `replace_in_file` has them, as the edits that they are. What is none is
-/// left for the check to complain about.
+/// Takes the SEARCH/REPLACE blocks of one text apart, as Cline's `replace_in_file` has them. Any other text is
+/// left as it is, and the check refuses it.
 fn edits(fields: &mut Map<String, Value>) {
     let Some(diff) = fields.get("diff").and_then(Value::as_str) else { return };
     // The blocks need some name above them; the file is named beside them.
