@@ -207,30 +207,35 @@ mod tests {
     use crate::history::note;
     use patchwright_provider::item::{OutputForm, Payload};
 
+    /// A call that succeeded, and what came of it.
+    fn round(index: usize, name: &str, arguments: &str, result: String) -> (Item, CallOutput) {
+        let (id, name) = (format!("call_{index}"), name.to_owned());
+        let payload = Payload::Json(arguments.to_owned());
+        let call = ToolCall { id: id.clone(), name: name.clone(), payload, native: None };
+        let output = CallOutput {
+            id,
+            name,
+            content: vec![Content::text(result)],
+            success: true,
+            ran: false,
+            goes_on: false,
+            form: OutputForm::Function,
+        };
+        (Item::Call(call), output)
+    }
+
     /// `a1` is call `a` with result `1`, `!` a nudge, `.` something that the model says.
     fn history(script: &str) -> Vec<Item> {
         let mut items = Vec::new();
         for (index, word) in script.split_whitespace().enumerate() {
-            let id = format!("call_{index}");
             match word {
                 "!" => items.push(note("nudge")),
                 "." => items.push(note("hm")),
                 word => {
                     let (name, result) = word.split_at(1);
-                    let payload = Payload::Json("{}".to_owned());
-                    let name = name.to_owned();
-                    let call =
-                        ToolCall { id: id.clone(), name: name.clone(), payload, native: None };
-                    items.push(Item::Call(call));
-                    items.push(Item::Output(CallOutput {
-                        id,
-                        name,
-                        content: vec![Content::text(format!("Wall time: 0.{index} s\n{result}"))],
-                        success: true,
-                        ran: false,
-                        goes_on: false,
-                        form: OutputForm::Function,
-                    }));
+                    let said = format!("Wall time: 0.{index} s\n{result}");
+                    let (call, output) = round(index, name, "{}", said);
+                    items.extend([call, Item::Output(output)]);
                 }
             }
         }
@@ -276,19 +281,8 @@ mod tests {
                     "ok" => ("replace", "{}", true),
                     _ => ("apply_patch", "{}", false),
                 };
-                let (id, name) = (format!("call_{index}"), name.to_owned());
-                let payload = Payload::Json(arguments.to_owned());
-                let call = ToolCall { id: id.clone(), name: name.clone(), payload, native: None };
-                items.push(Item::Call(call));
-                items.push(Item::Output(CallOutput {
-                    id,
-                    name,
-                    content: vec![Content::text(format!("result {index}"))],
-                    success,
-                    ran: false,
-                    goes_on: false,
-                    form: OutputForm::Function,
-                }));
+                let (call, output) = round(index, name, arguments, format!("result {index}"));
+                items.extend([call, Item::Output(CallOutput { success, ..output })]);
             }
             items
         };
@@ -310,22 +304,10 @@ mod tests {
     /// Polls of a session with what each brought, as long as it `goes_on` or after its end.
     fn polls(count: usize, said: &str, goes_on: bool, news: &dyn Fn(usize) -> String) -> Vec<Item> {
         let poll = |index: usize| {
-            let id = format!("call_{index}");
-            let payload = Payload::Json(said.to_owned());
-            let name = "write_stdin".to_owned();
-            let call = ToolCall { id: id.clone(), name: name.clone(), payload, native: None };
             let text =
                 format!("Chunk ID: {index:06x}\nWall time: 5.{index} seconds\n{}", news(index));
-            let output = CallOutput {
-                id,
-                name,
-                content: vec![Content::text(text)],
-                success: true,
-                ran: false,
-                goes_on,
-                form: OutputForm::Function,
-            };
-            [Item::Call(call), Item::Output(output)]
+            let (call, output) = round(index, "write_stdin", said, text);
+            [call, Item::Output(CallOutput { goes_on, ..output })]
         };
         (0..count).flat_map(poll).collect()
     }

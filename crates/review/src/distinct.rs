@@ -44,8 +44,8 @@ pub fn distinct(found: Vec<Anchored>, earlier: &[KnownFinding]) -> Vec<Anchored>
 }
 
 /// Those about the same place with similar titles as one: the most important, then the surest, in the
-/// place of the first. What the other one says in other words stands below it. With the very same title, the later one
-/// says what there is to say, unless the earlier one is graver.
+/// place of the first. What the other one says in other words stands below it. With the very same title, the text of
+/// the later one is kept alone, unless the earlier one has the higher priority.
 fn merged(found: Vec<Anchored>) -> Vec<Anchored> {
     let mut merged: Vec<Anchored> = Vec::with_capacity(found.len());
     for mut one in found {
