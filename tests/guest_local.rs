@@ -96,13 +96,8 @@ const DENIED: &[(&str, &str, &str)] = &[
     ("read root's folder", "ls /root", "Permission denied"),
     ("read the shadow file", "cat /etc/shadow", GONE),
     (
-        "open a socket",
-        "python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM)'",
-        "PermissionError",
-    ),
-    (
-        "open an IPv6 socket",
-        "python3 -c 'import socket; socket.socket(socket.AF_INET6)'",
+        "hear what the kernel tells of devices",
+        "python3 -c 'import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 15)'",
         "PermissionError",
     ),
     (

@@ -284,7 +284,6 @@ fn environment(mode: Mode) -> Environment {
         allowed_hosts: Vec::new(),
         writable,
         sandbox: "locked container".to_owned(),
-        has_no_sockets: false,
         image: "python:3.13-bookworm".to_owned(),
         found: InstalledPrograms {
             toolchains: vec!["python 3.13.1".to_owned(), "gcc 12.2.0".to_owned()],

@@ -191,7 +191,7 @@ impl Wall {
                 "in a container, run it with an uncovered `/proc`; elsewhere allow process namespaces",
             ),
             Wall::Network => (
-                "this machine's interfaces can be seen; there are no sockets to use them with",
+                "commands may reach what this machine reaches",
                 BUG,
             ),
             Wall::TemporaryFiles => ("nothing bounds `/tmp` and the home folder", BUG),

@@ -107,12 +107,8 @@ async fn egress_in_the_local_sandbox() {
         }
     };
     shows(&closed, &open, &sink).await;
-    let udp = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM)";
-    let unix = "import socket; socket.socket(socket.AF_UNIX)";
-    for script in [udp, unix] {
-        let said = sh(&open, &format!("python3 -c '{script}'")).await;
-        assert!(said.contains("PermissionError"), "{said}");
-    }
+    let said = sh(&open, "python3 -c 'import socket; socket.socket(socket.AF_UNIX)'").await;
+    assert!(said.contains("PermissionError"), "{said}");
     closed.stop().await.unwrap();
     open.stop().await.unwrap();
 }

@@ -221,7 +221,7 @@ async fn a_guest_that_may_not_mount_does_not_start() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     // As nobody in a user namespace, without any rights, as where the system forbids them.
     let out = std::process::Command::new("unshare")
-        .args(["--user", "--"])
+        .args(["--user", "--net", "--"])
         .arg(guest_binary())
         .args(["serve", "--confine", "--tmp-bytes", "1048576"])
         .args(["--workspace", &path("workspace"), "--home", &path("home"), "--root", &path("root")])

@@ -82,9 +82,13 @@ const WALLS: &[Wall] = &[
         "socket.socket(socket.AF_UNIX).connect('\\0@socket')",
     ),
     held("make namespaces", "answer(libc.unshare(0x10000000))"),
+    free(
+        "start a server on `127.0.0.1` for itself, and connect to it",
+        "s = socket.create_server(('127.0.0.1', 0)); socket.create_connection(s.getsockname(), 5)",
+    ),
     only_docker(
-        "start a server on `127.0.0.1` for itself",
-        "socket.create_server(('127.0.0.1', 0))",
+        "start a server on a local socket for itself",
+        "import tempfile; socket.socket(socket.AF_UNIX).bind(tempfile.mktemp())",
     ),
     only_docker("trace a process of its own", "answer(libc.ptrace(0, 0, 0, 0))"),
 ];

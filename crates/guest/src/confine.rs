@@ -12,16 +12,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, NetPort,
-    PathBeneath, PathFd, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, RulesetStatus, Scope,
+    ABI, Access, AccessFs, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd,
+    RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus,
+    Scope,
 };
 use rustix::fs::{Mode, OFlags};
 use rustix::io::FdFlags;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::{seccomp, view};
+use super::{loopback, seccomp, view};
 use crate::enforced::{Enforced, Network, SystemCalls};
 
 /// The newest Landlock that this file knows; older kernels give what they have.
@@ -138,18 +138,16 @@ pub fn restrict_contained() -> Vec<Enforced> {
 }
 
 /// Confines this process and everything it will start. Must run before other threads exist, with
-/// the right to mount. With a `relay`, commands may connect to that port of the
-/// loopback; the process must be in a network namespace that has nothing else, because addresses cannot be
-/// told apart here.
+/// the right to mount, in a network namespace of its own: commands may use its loopback, and neither
+/// [`seccomp`] nor Landlock can tell addresses apart.
 ///
 /// # Errors
 /// When a wall that `docs/sandbox.md` calls necessary cannot be had.
-pub fn restrict_guest(bounds: &Bounds, relay: Option<u16>) -> Result<Vec<Enforced>, String> {
+pub fn restrict_guest(bounds: &Bounds) -> Result<Vec<Enforced>, String> {
     let mut report = Vec::new();
-    if relay.is_some() && network() != Network::None {
+    if network() != Network::None {
         return Err(
-            "hosts can be allowed only in a network namespace, which this machine does not \
-                    give to an ordinary user"
+            "no sandbox is started: it needs a network namespace of its own, and this one has more than the loopback"
                 .to_owned(),
         );
     }
@@ -163,7 +161,7 @@ pub fn restrict_guest(bounds: &Bounds, relay: Option<u16>) -> Result<Vec<Enforce
         limit(Resource::Nproc, most).map_err(|err| format!("cannot limit processes: {err}"))?;
     }
     drop_capabilities().map_err(|err| format!("cannot drop capabilities: {err}"))?;
-    let status = restrict_files(bounds, relay).map_err(|err| {
+    let status = restrict_files(bounds).map_err(|err| {
         format!("this kernel has no Landlock that limits files, so no sandbox is started: {err}")
     })?;
     report.push(Enforced::Landlock);
@@ -177,10 +175,9 @@ pub fn restrict_guest(bounds: &Bounds, relay: Option<u16>) -> Result<Vec<Enforce
         seccomp::Signals::Unscoped
     };
     seccomp::deny_kernel_surface()
-        .and_then(|()| seccomp::deny_reaching_out(signals, relay))
+        .and_then(|()| seccomp::deny_reaching_out(signals))
         .map_err(|err| format!("cannot confine: seccomp: {err}"))?;
-    let calls = if relay.is_some() { SystemCalls::TcpOnly } else { SystemCalls::NoSockets };
-    report.push(Enforced::SystemCalls(calls));
+    report.push(Enforced::SystemCalls(SystemCalls::LoopbackOnly));
     report.push(Enforced::Network(network()));
     Ok(report)
 }
@@ -219,10 +216,7 @@ fn drop_capabilities() -> rustix::io::Result<()> {
 /// Rules about files, on top of the tree that commands see. Those that the first Landlock has are necessary.
 /// What newer ones add is either kept by read-only mounts too (truncation, from ABI 3) or has a line of its
 /// own in the report.
-fn restrict_files(
-    bounds: &Bounds,
-    relay: Option<u16>,
-) -> Result<RestrictionStatus, landlock::RulesetError> {
+fn restrict_files(bounds: &Bounds) -> Result<RestrictionStatus, landlock::RulesetError> {
     let newest = match bounds.landlock_abi {
         Some(1) => ABI::V1,
         Some(2) => ABI::V2,
@@ -239,7 +233,6 @@ fn restrict_files(
         .handle_access(AccessFs::from_all(ABI::V1))?
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(everything)?
-        .handle_access(AccessNet::from_all(NEWEST))?
         .scope(Scope::from_all(NEWEST))?
         .create()?;
     let system = view::SYSTEM.iter().copied().chain(["/etc", "/pw"]).map(Path::new);
@@ -258,9 +251,6 @@ fn restrict_files(
     for path in view::writable().iter().filter(|path| **path != view::TERMINALS) {
         rules = allow(rules, Path::new(path), everything)?;
     }
-    if let Some(port) = relay {
-        rules = rules.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
-    }
     rules.restrict_self()
 }
 
@@ -276,8 +266,14 @@ fn allow(
     }
 }
 
-/// Whether this process has any network interface besides the loopback.
+/// Whether this process has any network interface besides the loopback. Where the kernel does not list them, those that
+/// are down count too.
 fn network() -> Network {
+    match loopback::others_are_up() {
+        Ok(true) => return Network::Present,
+        Ok(false) => return Network::None,
+        Err(_) => {}
+    }
     let interfaces = fs_err::read_to_string("/proc/self/net/dev").unwrap_or_default();
     let mut names = interfaces.lines().skip(2).filter_map(|line| line.split(':').next());
     if interfaces.is_empty() {

@@ -78,10 +78,8 @@ pub enum Home {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SystemCalls {
-    /// Sockets, tracing, kernel administration.
-    NoSockets,
-    /// Those of `NoSockets`, but for TCP to the relay.
-    TcpOnly,
+    /// Sockets but TCP and UDP of the loopback, tracing, kernel administration.
+    LoopbackOnly,
     /// Kernel administration, in a container.
     NoAdministration,
     /// The list could not be had.
@@ -205,11 +203,8 @@ impl Display for Enforced {
 impl Display for SystemCalls {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            SystemCalls::NoSockets => {
-                f.write_str("no sockets, no tracing, no kernel administration")
-            }
-            SystemCalls::TcpOnly => {
-                f.write_str("no sockets but TCP, no tracing, no kernel administration")
+            SystemCalls::LoopbackOnly => {
+                f.write_str("no sockets but TCP and UDP, no tracing, no kernel administration")
             }
             SystemCalls::NoAdministration => f.write_str("no kernel administration"),
             SystemCalls::Unrestricted { why } => write!(f, "not in force ({why})"),

@@ -37,6 +37,7 @@ mod keeper;
 pub mod launch;
 pub mod leftover;
 pub mod look;
+mod loopback;
 mod moved;
 mod oom_score;
 pub mod output;

@@ -6,7 +6,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use super::flow::{Buffer, Flow, Lane, PassWait, Send, Wake};
 use super::process::timespec;
@@ -31,15 +30,12 @@ pub(super) trait Host {
 }
 
 impl Relay {
-    /// Listens on a port that the kernel chooses. A network namespace of our own has a loopback that is
-    /// not up yet; raising it needs the rights that come with the namespace.
+    /// Listens on a port that the kernel chooses.
     pub(super) fn bind() -> Result<Relay, String> {
         let failed = |err: std::io::Error| format!("the relay cannot listen: {err}");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
         // Listening works on a loopback that is down, connecting does not.
-        if knock(&listener).is_err() {
-            raise_loopback().and_then(|()| knock(&listener)).map_err(failed)?;
-        }
+        knock(&listener).map_err(failed)?;
         let set = listener.set_nonblocking(true).and_then(|()| listener.local_addr());
         let port = set.map_err(failed)?.port();
         Ok(Relay { listener, port })
@@ -151,41 +147,4 @@ fn open(stream: TcpStream, next: &mut u32, wake: &Wake, host: &dyn Host) -> Opti
     host.add(id, Arc::clone(&flow));
     host.send(FrameKind::Open, id, &[]);
     Some(Lane::new(id, flow, other, stream.into(), true))
-}
-
-/// Sets the flag of the loopback interface that says that it is up, which gives it its addresses too.
-/// Source: `rtnetlink(7)`, `RTM_NEWLINK`.
-fn raise_loopback() -> std::io::Result<()> {
-    const RTM_NEWLINK: u16 = 16;
-    const REQUEST_ACK: u16 = 1 | 4;
-    const UP: u32 = 1;
-    const LENGTH: u32 = 32;
-    let mut message = Vec::with_capacity(LENGTH as usize);
-    // Header: length, type, flags, sequence, sender.
-    message.extend(LENGTH.to_ne_bytes());
-    message.extend(RTM_NEWLINK.to_ne_bytes());
-    message.extend(REQUEST_ACK.to_ne_bytes());
-    message.extend([0; 8]);
-    // Interface: family and padding, type, index (the loopback is the first), flags, which to change.
-    message.extend([0; 4]);
-    message.extend(1_i32.to_ne_bytes());
-    message.extend(UP.to_ne_bytes());
-    message.extend(UP.to_ne_bytes());
-    let socket = rustix::net::socket_with(
-        AddressFamily::NETLINK,
-        SocketType::RAW,
-        SocketFlags::CLOEXEC,
-        // Protocol 0 is `NETLINK_ROUTE`.
-        None,
-    )?;
-    rustix::net::send(&socket, &message, SendFlags::empty())?;
-    // The answer's first word behind its header is an error number, negative, or 0.
-    let mut answer = [0_u8; 64];
-    let (count, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::empty())?;
-    let code = answer.get(16..20).filter(|_| count >= 20).and_then(|code| code.try_into().ok());
-    match code.map(i32::from_ne_bytes) {
-        Some(0) => Ok(()),
-        Some(code) => Err(std::io::Error::from_raw_os_error(code.saturating_neg())),
-        None => Err(std::io::Error::other("an answer that cannot be read")),
-    }
 }

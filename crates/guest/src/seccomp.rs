@@ -67,8 +67,8 @@ const REACHING_OUT: &[libc::c_long] = &[
     libc::SYS_ptrace,
 ];
 
-/// Values of a socket's type, without its flags.
-const SOCKET_TYPES: std::ops::Range<u64> = 0..16;
+/// The bits of a socket's type that are not flags.
+const SOCKET_TYPE: u64 = 0xf;
 
 /// Bits of the first argument of `clone` that make namespaces.
 const NAMESPACES: [libc::c_int; 7] = [
@@ -155,11 +155,11 @@ fn kill_x32() -> Result<(), String> {
     seccompiler::apply_filter(&program).map_err(|err| err.to_string())
 }
 
-/// Denies [`REACHING_OUT`]: sockets of every family (pairs are allowed), and tracing. With a relay, TCP
-/// over IPv4 is left, for connecting to it.
-pub fn deny_reaching_out(signals: Signals, relay: Option<u16>) -> Result<(), String> {
+/// Denies [`REACHING_OUT`]: tracing, and sockets but those of a loopback. Must be in a network namespace that has
+/// nothing else.
+pub fn deny_reaching_out(signals: Signals) -> Result<(), String> {
     let mut rules: Rules = REACHING_OUT.iter().map(|call| (*call, Vec::new())).collect();
-    rules.insert(libc::SYS_socket, if relay.is_some() { all_but_tcp()? } else { Vec::new() });
+    rules.insert(libc::SYS_socket, all_but_loopback()?);
     if signals == Signals::Unscoped {
         rules.insert(libc::SYS_kill, vec![rule(vec![(0, SeccompCmpOp::Eq, 0xffff_ffff)])?]);
     }
@@ -175,16 +175,31 @@ pub fn deny_odd_sockets() -> Result<(), String> {
     apply(rules, libc::EAFNOSUPPORT)
 }
 
-/// Sockets that are not TCP over IPv4: by family, type and protocol.
-fn all_but_tcp() -> Result<Vec<SeccompRule>, String> {
+/// Sockets that are neither TCP nor UDP over IPv4 or IPv6, nor for asking which interfaces there are: by family, type and
+/// protocol. Local ones (`AF_UNIX`) are among those denied, because a network namespace does not hold them: one with a
+/// file is reached through that file, also where its folder is mounted read-only, and daemons have theirs below `/opt`
+/// and `/nix`. Pairs are another call.
+fn all_but_loopback() -> Result<Vec<SeccompRule>, String> {
+    const FAMILY: u8 = 0;
+    const TYPE: u8 = 1;
+    const PROTOCOL: u8 = 2;
     let number = |value: i32| u64::from(value.cast_unsigned());
-    let stream = number(libc::SOCK_STREAM);
+    let is = |index, value| (index, SeccompCmpOp::Eq, number(value));
+    let is_not = |index, value| (index, SeccompCmpOp::Ne, number(value));
+    let families = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
     let mut denied = vec![
-        rule(vec![(0, SeccompCmpOp::Ne, number(libc::AF_INET))])?,
-        rule(vec![(2, SeccompCmpOp::Ne, 0), (2, SeccompCmpOp::Ne, number(libc::IPPROTO_TCP))])?,
+        rule(families.map(|family| is_not(FAMILY, family)).to_vec())?,
+        rule(vec![is(FAMILY, libc::AF_NETLINK), is_not(PROTOCOL, libc::NETLINK_ROUTE)])?,
     ];
-    for kind in SOCKET_TYPES.filter(|kind| *kind != stream) {
-        denied.push(rule(vec![(1, SeccompCmpOp::MaskedEq(SOCKET_TYPES.end - 1), kind)])?);
+    let protocols = [0, libc::IPPROTO_TCP, libc::IPPROTO_UDP];
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        let other = protocols.map(|protocol| is_not(PROTOCOL, protocol));
+        denied.push(rule([&[is(FAMILY, family)], &other[..]].concat())?);
+        let usual = [libc::SOCK_STREAM, libc::SOCK_DGRAM].map(number);
+        for kind in (0..=SOCKET_TYPE).filter(|kind| !usual.contains(kind)) {
+            let is_kind = (TYPE, SeccompCmpOp::MaskedEq(SOCKET_TYPE), kind);
+            denied.push(rule(vec![is(FAMILY, family), is_kind])?);
+        }
     }
     Ok(denied)
 }

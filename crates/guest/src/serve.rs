@@ -29,7 +29,7 @@ use super::relay::{self, Relay};
 use super::selection::Limits;
 use super::transfer::{self, Base, Kind};
 use super::upload::Incoming;
-use super::{checkpoint, collect, environment, leftover, look, purge};
+use super::{checkpoint, collect, environment, leftover, look, loopback, purge};
 use crate::tool::{CommandOutput, ToolError, ToolOutput};
 use crate::tools::root::Root;
 use crate::tools::{Call, find};
@@ -65,12 +65,15 @@ pub fn serve(options: &Options) -> Result<(), String> {
     // The file of the score is closed to hardened and to confined processes.
     let score = RaisedScore::raise();
     confine::harden_process()?;
+    // Takes rights that confined processes do not have. Where there are none, mounts fail as well, and say more.
+    let raised = options.bounds.as_ref().map_or(Ok(()), |_| loopback::raise());
     let relay = options.relay.then(Relay::bind).transpose()?;
     let port = relay.as_ref().map(Relay::port);
     let confinement = match &options.bounds {
-        Some(bounds) => confine::restrict_guest(bounds, port)?,
+        Some(bounds) => confine::restrict_guest(bounds)?,
         None => confine::restrict_contained(),
     };
+    raised?;
     // Inside of the walls, and before there are threads.
     let forks = ForkServer::start();
     score.restore();

@@ -295,7 +295,6 @@ impl Brief {
             allowed_hosts: allowed_hosts(run)?,
             writable,
             sandbox: sandbox_words(run),
-            has_no_sockets: run.world.sandbox.name() == "local",
             image: if has_image(run) { self.image.clone() } else { String::new() },
             found: self.found.clone(),
             command_timeout: (self.mode != Mode::Plan).then_some(limits.command_timeout),

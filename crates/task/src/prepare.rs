@@ -266,7 +266,4 @@ fn hint(config: &Config, ran: &SetupRun) -> Option<String> {
     network_hint(&ran.refused, config.setup_hosts().is_empty())
         .or_else(|| unreached_hint(&ran.unreached))
         .or_else(|| (ran.exit_code == Some(127)).then(absent))
-        .or_else(|| {
-            verify::needs_sockets(&ran.output, is_local).then(|| verify::NO_SOCKETS.to_owned())
-        })
 }

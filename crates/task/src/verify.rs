@@ -27,9 +27,6 @@ const MAX_TEST_BYTES: usize = 400 << 10;
 /// What the shell says when there is no such program, and when it may not be run.
 const COMMAND_NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;
-/// Why Gradle does nothing where commands have no sockets, and what helps.
-pub(super) const NO_SOCKETS: &str =
-    "Gradle needs sockets, which commands in the local sandbox do not have: use `--sandbox docker`";
 /// Less than this is not worth the start of a check.
 pub const LEAST_TIME: Duration = Duration::from_secs(1);
 
@@ -221,7 +218,6 @@ fn what_is_missing(exit_code: i32, tail: &str, is_local: bool) -> Option<String>
     match exit_code {
         COMMAND_NOT_FOUND => Some(absent_program(tail, is_local)),
         NOT_EXECUTABLE => Some("not executable".to_owned()),
-        _ if needs_sockets(tail, is_local) => Some(NO_SOCKETS.to_owned()),
         _ => tail.lines().rev().take(5).find(|line| says(line.trim_end())).map(|line| {
             let place = place(is_local);
             format!("a program is missing {place}: {}", text::cut(line.trim(), 200))
@@ -236,11 +232,6 @@ fn without_packages(tail: &str, setup_failed: &str) -> Option<String> {
         "setup failed ({setup_failed}), and packages are missing: {}",
         text::cut(line, 200)
     ))
-}
-
-/// Gradle's daemon asks for an address of the machine before it does anything else, and ends without one.
-pub(super) fn needs_sockets(output: &str, is_local: bool) -> bool {
-    is_local && output.contains("Could not determine a usable local IP for this machine")
 }
 
 /// The program that a shell did not find, and where.
@@ -282,7 +273,6 @@ mod tests {
 
     #[test]
     fn a_program_that_is_missing_says_nothing_about_the_code() {
-        let gradle = "* What went wrong:\n> Could not determine a usable local IP for this machine.\n\n* Try:\n> Run";
         let rows = [
             (127, "sh: 1: jest: not found", Some("`jest` is not in the image")),
             (127, "sh: line 1: mix: command not found\n", Some("`mix` is not in the image")),
@@ -300,15 +290,12 @@ mod tests {
             ),
             (2, "make: *** [Makefile:2: test] Error 1", None),
             (1, "ModuleNotFoundError: No module named 'app'", None),
-            // Where there are sockets it is the code that says so.
-            (1, gradle, None),
         ];
         for (code, tail, expected) in rows {
             assert_eq!(what_is_missing(code, tail, false).as_deref(), expected, "{tail}");
         }
         let local = |code, tail| what_is_missing(code, tail, true);
         assert_eq!(local(127, "sh: 1: mix: not found").unwrap(), "`mix` is not on this machine");
-        assert_eq!(local(1, gradle).as_deref(), Some(NO_SOCKETS));
     }
 
     #[test]

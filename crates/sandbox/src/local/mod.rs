@@ -1,8 +1,8 @@
 //! The sandbox without Docker: the same guest as a child process that confines itself.
 //!
 //! Commands see a file system of their own ([`patchwright_guest::view`]), of which they write to three folders
-//! (Landlock too), there are no sockets (seccomp; with allowed hosts TCP to the relay alone), and no network
-//! ([`isolation`]); where the kernel lets an ordinary user make them, a process namespace hides other processes,
+//! (Landlock too), there is no network but a loopback of their own ([`isolation`]; seccomp closes sockets of other
+//! kinds); where the kernel lets an ordinary user make them, a process namespace hides other processes,
 //! and where groups can be made, memory, processes and processors are bounded ([`group`]). It is chosen
 //! explicitly or by commands that say so, never as a silent replacement for Docker. A machine that does not
 //! give a file system of its own, or cannot confine, is refused.
