@@ -21,6 +21,7 @@ use patchwright_types::calls::ToolUse;
 use patchwright_types::evidence::CheckRun;
 use patchwright_types::outcome::{Conclusion, Outcome, Provenance, Spending};
 use patchwright_types::plan::{Plan, Step, StepStatus};
+use patchwright_types::publish_notes::PublishNotes;
 
 fn check_run(command: &str, exit_code: i32, tail: &str) -> CheckRun {
     CheckRun {
@@ -145,6 +146,7 @@ pub(crate) fn outcome(words: Option<&str>) -> Outcome {
         },
         // Runs have one attempt, as a rule.
         attempts: words.map(attempts).unwrap_or_default(),
+        publish_notes: PublishNotes::default(),
     }
 }
 
@@ -470,12 +472,14 @@ fn the_progress_comment_shows_the_plan_and_then_the_end() {
         state: "working",
         plan: &outcome.plan,
         run_url: outcome.provenance.run_url.as_deref(),
+        earlier: None,
         marker: &marker,
     };
     let finished = Finished {
         outcome: &outcome,
         pull_request: Some((8, "…")),
         readiness: Readiness::Ready,
+        earlier: None,
         compare_url: None,
         held_back_patch: None,
         marker: &marker,
@@ -521,6 +525,7 @@ fn the_progress_comment_shows_the_plan_and_then_the_end() {
                 .hint("add `contents: write`")
                 .hint(Hint::on_this_machine("it is in /home/me")),
             None,
+            None,
             &marker
         )
     ));
@@ -534,6 +539,7 @@ fn a_draft_that_a_check_is_against_is_not_done() {
             outcome,
             pull_request: Some((8, "…")),
             readiness,
+            earlier: None,
             compare_url: None,
             held_back_patch: None,
             marker: "",
@@ -793,12 +799,18 @@ fn hostile_words_do_nothing_in_any_markdown_report() {
     for words in HOSTILE {
         let outcome = outcome(Some(words));
         let marker = marker("pull-request", "r1");
-        let running =
-            Running { state: words, plan: &outcome.plan, run_url: Some(words), marker: &marker };
+        let running = Running {
+            state: words,
+            plan: &outcome.plan,
+            run_url: Some(words),
+            earlier: None,
+            marker: &marker,
+        };
         let finished = |pull_request| Finished {
             outcome: &outcome,
             pull_request,
             readiness: Readiness::Draft,
+            earlier: None,
             compare_url: Some(words),
             held_back_patch: None,
             marker: &marker,
@@ -814,7 +826,7 @@ fn hostile_words_do_nothing_in_any_markdown_report() {
             ("finished with pull request", progress::finished(&finished(Some((8, words))))),
             (
                 "failed",
-                progress::failed(&Failure::forge(*words).hint(*words), Some(words), &marker),
+                progress::failed(&Failure::forge(*words).hint(*words), Some(words), None, &marker),
             ),
             ("summary", job_summary::job_summary(words, &outcome, Some(words))),
             ("plan", plan_md::plan_md("x", &outcome.plan).replacen("# Plan", "Plan", 1)),

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use chrono::{DateTime, Utc};
 
 use super::pr_body::is_plain_url;
-use super::{markdown, review, sections};
+use super::{markdown, publish_notes, review, sections};
 use patchwright_base::error::Failure;
 use patchwright_base::text::{self, code};
 use patchwright_policy::Violation;
@@ -112,7 +112,12 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
         out.push('\n');
     }
     // The description of the pull request has the rest.
-    if !matches!(fixed.landed, LandedChange::PullRequest { .. }) {
+    if let LandedChange::PullRequest { number } = fixed.landed {
+        let notes = publish_notes::list(&outcome.publish_notes, Some(number));
+        if !notes.is_empty() {
+            let _ = write!(out, "\n{notes}");
+        }
+    } else {
         details(&mut out, fixed);
     }
     let _ = write!(out, "\n{}\n", sections::cost(&outcome.spending));
@@ -449,7 +454,8 @@ pub fn ci_given_up(failing: &[&str], rounds: u32, mention: &str) -> String {
 
 /// Why nothing came of it.
 pub fn failed(failure: &Failure, run_url: Option<&str>) -> String {
-    let mut out = format!("**Patchwright could not do this**{}\n\n", link(run_url));
+    let heading = sections::failure_heading(failure);
+    let mut out = format!("**{heading}**{}\n\n", link(run_url));
     out.push_str(&text::fence(&text::head(&failure.in_public(), 4000), ""));
     for hint in failure.public_hints().take(5) {
         let _ = write!(out, "\n- {}", markdown::line(hint, 1000));

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::pr_body::is_plain_url;
 use super::review::body::{self, Body, Listed};
 use super::review::{self, sticky};
-use super::{attempts, markdown, sections, setup};
+use super::{attempts, markdown, publish_notes, sections, setup};
 use patchwright_base::text;
 use patchwright_types::outcome::Outcome;
 use patchwright_types::published::PublishedReview;
@@ -38,13 +38,15 @@ pub fn job_summary(subject: &str, outcome: &Outcome, pull_request_url: Option<&s
     } else {
         sections::NOT_QUOTED.to_owned()
     };
+    let notes = publish_notes::list(&outcome.publish_notes, pull_request_number(pull_request_url));
+    let to_look_at = notes + &sections::flags(&outcome.judgement.flags);
     let parts = [
         ("Refused because", violations),
         ("Evidence", sections::evidence(&outcome.evidence)),
         ("Attempts", attempts::section(&outcome.attempts)),
         ("What changed", files.unwrap_or_default()),
         ("Plan", sections::plan(&outcome.plan)),
-        ("Please look at", sections::flags(&outcome.judgement.flags)),
+        ("Please look at", to_look_at),
         ("Held back", sections::held_back(&outcome.judgement, "this pull request", None, 0)),
         ("The model says", words),
         ("Setup", setup::table(&outcome.provenance.setup)),
@@ -59,6 +61,11 @@ pub fn job_summary(subject: &str, outcome: &Outcome, pull_request_url: Option<&s
         }
     }
     text::head(&out, MAX_SUMMARY)
+}
+
+/// The number at the end of the address of a pull request.
+fn pull_request_number(url: Option<&str>) -> Option<u64> {
+    url?.rsplit('/').next()?.parse().ok()
 }
 
 /// The summary of a review. All findings stand here, whatever became of the review on the forge.

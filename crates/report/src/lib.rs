@@ -24,6 +24,7 @@ pub mod outputs;
 pub mod plan_md;
 pub mod pr_body;
 pub mod progress;
+pub mod publish_notes;
 pub mod rebase;
 pub mod review;
 pub mod sarif;

@@ -8,7 +8,9 @@ use std::fmt::Write as _;
 use super::model_words::Fence;
 use super::origin::{self, Origin};
 use super::template::{self, Section, Topic};
-use super::{MAX_BODY, attempts, commit_message, markdown, model_words, sections, setup};
+use super::{
+    MAX_BODY, attempts, commit_message, markdown, model_words, publish_notes, sections, setup,
+};
 use patchwright_base::text;
 use patchwright_types::evidence::{Standing, Verdict};
 use patchwright_types::outcome::{Conclusion, Outcome};
@@ -191,13 +193,19 @@ fn sections(pull_request: &PullRequest<'_>, patch: usize, summary: usize) -> Vec
         section(Topic::Issue, "Issue", issue.unwrap_or_default()),
         section(Topic::Changes, "What changed", changes.unwrap_or_default()),
         section(Topic::Evidence, "Evidence", join(&sections::evidence(&outcome.evidence), &setup)),
-        section(Topic::Other, "Please look at", sections::flags(&outcome.judgement.flags)),
+        section(Topic::Other, "Please look at", to_look_at(outcome)),
         section(Topic::Other, "Held back", held),
         section(Topic::Other, "Assumptions", assumptions),
         section(Topic::Other, "", attempts::folded(&outcome.attempts)),
         section(Topic::Other, "", details(outcome)),
     ];
     all.into_iter().filter(|section| !section.text.trim().is_empty()).collect()
+}
+
+/// What is open or was said beside it, and what policy flagged.
+fn to_look_at(outcome: &Outcome) -> String {
+    let notes = publish_notes::list(&outcome.publish_notes, None);
+    notes + &sections::flags(&outcome.judgement.flags)
 }
 
 /// Cost and provenance, folded. How setup went is told only when something of it failed: what the checks

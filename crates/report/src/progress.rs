@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::pr_body::is_plain_url;
-use super::{markdown, sections};
+use super::{markdown, publish_notes, sections};
 use patchwright_base::error::Failure;
 use patchwright_base::text;
 use patchwright_types::outcome::{Conclusion, Outcome};
@@ -17,6 +17,8 @@ pub struct Running<'a> {
     pub plan: &'a Plan,
     /// The workflow run, where there is one.
     pub run_url: Option<&'a str>,
+    /// The pull request of an earlier run.
+    pub earlier: Option<u64>,
     /// The line by which the comment is found again: [`super::marker`].
     pub marker: &'a str,
 }
@@ -26,12 +28,27 @@ pub fn running(run: &Running<'_>) -> String {
     let link = link(run.run_url);
     let mut out =
         format!("**Patchwright is working on this**: {}{link}\n", text::inline(run.state));
+    if let Some(number) = run.earlier {
+        let _ = write!(out, "\n{PULL_REQUEST}{number} (of an earlier run)\n");
+    }
     let plan = sections::plan(run.plan);
     if !plan.is_empty() {
         let _ = write!(out, "\n{plan}");
     }
     let _ = write!(out, "\n{}\n", run.marker);
     out
+}
+
+/// How the line begins that links the pull request, the second one of the comment.
+const PULL_REQUEST: &str = "Pull request: #";
+
+/// The pull request that a comment of ours links, which is kept by the next one in its place: often no other text leads
+/// from the issue to it.
+pub fn pull_request_in(body: &str) -> Option<u64> {
+    let second = body.lines().map(str::trim).filter(|line| !line.is_empty()).nth(1)?;
+    let rest = second.strip_prefix(PULL_REQUEST)?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..digits].parse().ok()
 }
 
 /// Whether a pull request can be merged as it is.
@@ -49,6 +66,8 @@ pub struct Finished<'a> {
     pub pull_request: Option<(u64, &'a str)>,
     /// Whether it is a draft.
     pub readiness: Readiness,
+    /// The pull request of an earlier run, which stays as it is where this one has none.
+    pub earlier: Option<u64>,
     /// The page to open the pull request by hand, when we were not allowed to.
     pub compare_url: Option<&'a str>,
     /// The files that were held back, where no pull request has them.
@@ -86,12 +105,22 @@ pub fn finished(finished: &Finished<'_>) -> String {
                 Readiness::Draft if !is_red_draft => "draft: ",
                 Readiness::Ready | Readiness::Draft => "",
             };
-            let _ = write!(out, "\nPull request: #{number} ({draft}{checks})\n");
+            let _ = write!(out, "\n{PULL_REQUEST}{number} ({draft}{checks})\n");
         }
         (None, Some(url)) if is_plain_url(url) => {
             let _ = write!(out, "\nThe branch is pushed; [open the pull request]({url}).\n");
         }
-        (None, _) => out.push_str(unpublished(outcome)),
+        (None, _) => {
+            if let Some(number) = finished.earlier {
+                let _ = write!(out, "\n{}\n", as_it_was(number));
+            }
+            out.push_str(unpublished(outcome));
+        }
+    }
+    let own = finished.pull_request.map(|(number, _)| number);
+    let notes = publish_notes::list(&outcome.publish_notes, own);
+    if !notes.is_empty() {
+        let _ = write!(out, "\n{notes}");
     }
     let violations = &outcome.judgement.violations;
     // A refusal's reason repeats its first violation, so the list stands in its place.
@@ -133,6 +162,10 @@ pub fn finished(finished: &Finished<'_>) -> String {
     out
 }
 
+fn as_it_was(number: u64) -> String {
+    format!("{PULL_REQUEST}{number} (of an earlier run, as it was)")
+}
+
 /// Where the work of a run is that was stopped and has published nothing.
 fn unpublished(outcome: &Outcome) -> &'static str {
     match (outcome.conclusion, &outcome.change) {
@@ -148,16 +181,26 @@ fn unpublished(outcome: &Outcome) -> &'static str {
 }
 
 /// The comment when the run could not start or broke: the part of the failure that everybody may read.
-pub fn failed(failure: &Failure, run_url: Option<&str>, marker: &str) -> String {
-    let mut out = format!("**Patchwright could not do this**{}\n\n", link(run_url));
+/// `earlier` is the pull request of an earlier run.
+pub fn failed(
+    failure: &Failure,
+    run_url: Option<&str>,
+    earlier: Option<u64>,
+    marker: &str,
+) -> String {
+    let heading = sections::failure_heading(failure);
+    let mut out = format!("**{heading}**{}\n\n", link(run_url));
+    let own = failure.outputs().iter().find(|(name, _)| *name == "pull-request-number");
+    let own = own.and_then(|(_, number)| number.parse::<u64>().ok());
+    // Text of others is kept from being a link; these are of ours.
+    if let Some(number) = own {
+        let _ = write!(out, "{PULL_REQUEST}{number} (the work so far)\n\n");
+    } else if let Some(number) = earlier {
+        let _ = write!(out, "{}\n\n", as_it_was(number));
+    }
     out.push_str(&text::fence(&text::head(&failure.in_public(), 4000), ""));
     for hint in failure.public_hints().take(5) {
         let _ = write!(out, "\n- {}", markdown::line(hint, 1000));
-    }
-    // Text of others is kept from being a link; this is one of ours.
-    let number = failure.outputs().iter().find(|(name, _)| *name == "pull-request-number");
-    if let Some(number) = number.and_then(|(_, number)| number.parse::<u64>().ok()) {
-        let _ = write!(out, "\n- the work so far is in draft #{number}");
     }
     let _ = write!(out, "\n\n{marker}\n");
     out

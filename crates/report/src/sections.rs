@@ -7,6 +7,7 @@ use std::time::Duration;
 pub use super::evidence::{evidence, lost_tests};
 use super::markdown;
 use patchwright_base::duration::{format_duration, format_milliseconds};
+use patchwright_base::error::{Failure, FailureKind};
 use patchwright_base::redact::keys;
 use patchwright_base::text::{self, code, code_cell, inline};
 use patchwright_git::tree::{Change, FileChange, Mode};
@@ -18,6 +19,23 @@ use patchwright_types::plan::{Plan, StepStatus};
 
 /// Rows of a list that people still read.
 pub(super) const MAX_ROWS: usize = 60;
+
+/// How a failure is headed where it was to be worked: what a person has ended is no failure of ours.
+pub fn failure_heading(failure: &Failure) -> &'static str {
+    match failure.kind {
+        FailureKind::NothingToDo => "Patchwright stopped",
+        FailureKind::Signal(_) => "Patchwright was interrupted",
+        FailureKind::Usage
+        | FailureKind::Partial
+        | FailureKind::Refused
+        | FailureKind::Budget
+        | FailureKind::Provider
+        | FailureKind::Forge
+        | FailureKind::Sandbox
+        | FailureKind::Machine
+        | FailureKind::Internal => "Patchwright could not do this",
+    }
+}
 
 /// The outcome as a heading would say it.
 pub fn state(conclusion: Conclusion) -> &'static str {

@@ -17,6 +17,7 @@ use patchwright_types::attempts::Attempts;
 use patchwright_types::evidence::{CheckRun, Evidence, Standing};
 use patchwright_types::outcome::{Conclusion, Outcome, Provenance, Spending};
 use patchwright_types::plan::Plan;
+use patchwright_types::publish_notes::PublishNotes;
 use patchwright_types::setup::SetupReport;
 
 /// Decides how the run ended.
@@ -68,6 +69,7 @@ pub(super) fn decide(
         spending: spending(run, worked),
         provenance: provenance(run, &job.checkout.workspace, image, worked),
         attempts: Attempts::default(),
+        publish_notes: PublishNotes::default(),
     }
 }
 
@@ -105,6 +107,7 @@ pub(super) fn without_work(run: &Run<'_>, conclusion: Conclusion, message: &str)
             ..Provenance::default()
         },
         attempts: Attempts::default(),
+        publish_notes: PublishNotes::default(),
     }
 }
 

@@ -41,6 +41,8 @@ struct State {
     phase: String,
     plan: Plan,
     run_url: Option<String>,
+    /// The pull request of an earlier run, which the comment linked before.
+    earlier: Option<u64>,
     run: String,
     marker: String,
     /// Signs of life so far.
@@ -90,6 +92,7 @@ impl Progress {
             phase: "Starting".to_owned(),
             plan: Plan::default(),
             run_url: run.environment.run_url.clone(),
+            earlier: None,
             run: run.folder.id.clone(),
             marker: report::marker(PURPOSE, &run.folder.id),
             beat: 0,
@@ -134,6 +137,7 @@ impl Progress {
         if let Some(other) = other_at_work(run, &issue.comments, None) {
             return Err(taken(&target, other));
         }
+        progress.state.lock().earlier = earlier_pull(&issue.comments);
         let ui = run.environment.ui;
         greet(&target, issue.request.trigger.as_ref(), ui).await;
         let state = progress.state.lock().clone();
@@ -214,6 +218,7 @@ impl Progress {
                     Some(published) if published.draft => progress::Readiness::Draft,
                     Some(_) | None => progress::Readiness::Ready,
                 },
+                earlier: state.earlier,
                 compare_url: None,
                 held_back_patch: held_back,
                 marker: &state.marker,
@@ -234,7 +239,7 @@ impl Progress {
         }
         self.edit(|state| {
             let run_url = state.run_url.as_deref();
-            state.ended = Some(progress::failed(failure, run_url, &state.marker));
+            state.ended = Some(progress::failed(failure, run_url, state.earlier, &state.marker));
         });
         self.close().await;
     }
@@ -301,6 +306,7 @@ impl Target {
                 state: &state.phase,
                 plan: &state.plan,
                 run_url: state.run_url.as_deref(),
+                earlier: state.earlier,
                 marker: &marker,
             })
         });
@@ -330,6 +336,15 @@ fn other_at_work<'a>(
             && report::at_work(&comment.body, PURPOSE)
                 .is_some_and(|other| other != run.folder.id && !run.folder.has_dead_beside(&other))
     })
+}
+
+/// The pull request that the comment of the runs before links.
+fn earlier_pull(comments: &[forge::Comment]) -> Option<u64> {
+    let is_progress = |comment: &&forge::Comment| {
+        comment.ours && report::marked(&comment.body, PURPOSE).is_some()
+    };
+    let said = comments.iter().filter(is_progress);
+    said.filter_map(|comment| progress::pull_request_in(&comment.body)).next_back()
 }
 
 fn taken(target: &Target, other: &forge::Comment) -> Failure {

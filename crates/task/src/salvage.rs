@@ -235,6 +235,7 @@ pub fn result<'a>(
         published,
         folder: &run.folder.path,
         attempts: &outcome.attempts,
+        publish_notes: &outcome.publish_notes,
         agents: agents(run, outcome),
     }
 }

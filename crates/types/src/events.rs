@@ -16,6 +16,7 @@ use crate::campaign;
 use crate::evidence::Evidence;
 use crate::outcome::{Conclusion, Provenance, Spending};
 use crate::plan::{Plan, StepStatus};
+use crate::publish_notes::PublishNotes;
 use crate::published::{Published, PublishedReview};
 use crate::reviewed::Reviewed;
 use crate::triaged::Triaged;
@@ -330,6 +331,9 @@ pub struct RunResult<'a> {
     /// Where the run made several attempts at its work.
     #[serde(skip_serializing_if = "Attempts::is_empty")]
     pub attempts: &'a Attempts,
+    /// What people should know of its pull request, beside what is in it.
+    #[serde(skip_serializing_if = "PublishNotes::is_empty")]
+    pub publish_notes: &'a PublishNotes,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<AgentResult>,
 }

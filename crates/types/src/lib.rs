@@ -12,6 +12,7 @@ pub mod events;
 pub mod evidence;
 pub mod outcome;
 pub mod plan;
+pub mod publish_notes;
 pub mod published;
 pub mod reviewed;
 pub mod setup;

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::attempts::Attempts;
 use super::plan::Plan;
+use super::publish_notes::PublishNotes;
 use crate::calls::ToolUse;
 use crate::evidence::Evidence;
 use crate::setup::SetupReport;
@@ -37,6 +38,9 @@ pub struct Outcome {
     /// The attempts of which this is the best, where there were several.
     #[serde(default, skip_serializing_if = "Attempts::is_empty")]
     pub attempts: Attempts,
+    /// What people should know of its pull request, beside what is in it.
+    #[serde(default, skip_serializing_if = "PublishNotes::is_empty")]
+    pub publish_notes: PublishNotes,
 }
 
 /// The closed list of ways in which a run can end. `result.json`, the journal, reports and outputs all

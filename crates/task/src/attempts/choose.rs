@@ -273,6 +273,7 @@ mod tests {
     use patchwright_git::tree::{Change, FileChange, OverLimit};
     use patchwright_policy::{Judgement, Violation};
     use patchwright_types::attempts::Attempts;
+    use patchwright_types::publish_notes::PublishNotes;
     use patchwright_types::evidence::CheckRun;
     use patchwright_types::outcome::{Provenance, Spending};
     use patchwright_types::plan::Plan;
@@ -312,6 +313,7 @@ mod tests {
             spending: Spending::default(),
             provenance: Provenance::default(),
             attempts: Attempts::default(),
+            publish_notes: PublishNotes::default(),
         }
     }
 

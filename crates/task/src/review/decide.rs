@@ -24,6 +24,7 @@ use patchwright_types::attempts::Attempts;
 use patchwright_types::evidence::Evidence;
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::plan::Plan;
+use patchwright_types::publish_notes::PublishNotes;
 use patchwright_types::reviewed::{Coverage, Reviewed, Skipped, SkippedBecause};
 
 /// Files of the head that are read for their lines.
@@ -301,5 +302,6 @@ pub fn outcome(reviewed: &Reviewed, plan: Plan) -> Outcome {
         spending: reviewed.spending.clone(),
         provenance: reviewed.provenance.clone(),
         attempts: Attempts::default(),
+        publish_notes: PublishNotes::default(),
     }
 }
