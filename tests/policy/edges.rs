@@ -79,6 +79,16 @@ fn our_own_secret_in_a_file_that_was_there_is_found_and_an_unchanged_one_is_not_
     let policy = Policy::default();
     let written = Draft::default().file("a.txt", Some("key = none\n"), Some(&leak));
     assert_eq!(written.violated(&policy), ["secret.own a.txt"]);
+    // What was there before is no leak of this change, and hides none.
+    let half = &CANARY[..CANARY.len() / 2];
+    for (old, new, found) in [
+        (leak.clone(), format!("{leak}more = 1\n"), &[][..]),
+        (format!("key = {half}\n"), format!("# {half}\nmore = 1\n"), &[]),
+        (format!("key = {half}\n"), leak.clone(), &["secret.own a.txt"]),
+    ] {
+        let draft = Draft::default().file("a.txt", Some(&old), Some(&new));
+        assert_eq!(draft.violated(&policy), found, "{old} {new}");
+    }
     let mut mode_only = Draft::default();
     let old = mode_only.blob(Mode::File, leak.as_bytes());
     let new = Entry { mode: Mode::Executable, ..old };

@@ -146,6 +146,58 @@ fn logs_are_bounded_and_cannot_leave_their_block() {
     assert!(!text.contains('\u{1b}') && !text.contains('\r'));
 }
 
+/// As the runner writes it for a job with a service: the step that failed, one that always runs, and what it prints at
+/// the end.
+#[test]
+fn of_a_log_the_step_that_failed_is_shown() {
+    let lines = |text: &str| {
+        let stamped = text.lines().map(|line| format!("2026-11-21T10:00:00.0000000Z {line}\r\n"));
+        stamped.collect::<String>()
+    };
+    let log = lines(
+        "##[group]Run actions/checkout@v5\nwith:\n##[endgroup]\n##[error]a warning of somebody\n\
+         ##[group]Run make test\nmake test\n##[endgroup]\nassert 3 == 4\nFAILED (failures=1)\n\
+         ##[error]Process completed with exit code 1.\n##[group]Run actions/upload-artifact@v5\nuploaded\n\
+         Post job cleanup.\n##[group]Print service container logs: db\n",
+    ) + &lines(&"LOG:  checkpoint starting\n".repeat(2000));
+    let check = CheckRun {
+        id: 1,
+        name: "test".to_owned(),
+        app: "github-actions".to_owned(),
+        completed: true,
+        conclusion: Some("failure".to_owned()),
+        html_url: String::new(),
+        summary: String::new(),
+        annotations: Vec::new(),
+    };
+    let told = |log: &str| {
+        let mut logs = LogCollector::default();
+        logs.check(&check, log);
+        logs.finish(&mut || 1)
+    };
+    expect![[r"
+        <checks-0000000000000001>
+        Check `test` of github-actions: failure
+        Of its log, what failed:
+        group: Run actions/checkout@v5
+        with:
+        endgroup: 
+        error: a warning of somebody
+
+        group: Run make test
+        make test
+        endgroup: 
+        assert 3 == 4
+        FAILED (failures=1)
+        error: Process completed with exit code 1.
+
+        </checks-0000000000000001>"]]
+    .assert_eq(&told(&log));
+    // Where nothing is marked, the end counts.
+    let text = told(&lines(&"ok\n".repeat(20_000)).replace("ok\r\n", "ok\n"));
+    assert!(text.contains("The end of its log:\n[") && text.len() < 20_000, "{}", text.len());
+}
+
 #[test]
 #[expect(clippy::too_many_lines, reason = "whole texts")]
 fn what_the_model_is_told_about_a_comment() {

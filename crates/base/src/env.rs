@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use rustix::process::geteuid;
 use secrecy::{ExposeSecret, SecretString};
-use url::Url;
 
+use crate::credentials::{decoded, passwords_in, secret_parts};
 use crate::duration::parse_duration;
 use crate::error::{Failure, Result};
 use crate::telemetry::Format;
@@ -330,43 +330,6 @@ fn is_a_word(password: &str) -> bool {
     password.len() < 12 && word.chars().all(|c| c.is_ascii_lowercase())
 }
 
-/// What is secret in an address: its password, or its user where that is all there is, as a token. `None`
-/// where the value is no address.
-pub fn secret_parts(value: &str) -> Option<Vec<String>> {
-    let (_, rest) = value.split_once("://")?;
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
-    let mut parts = passwords_in(value);
-    if let Some((login, _)) = authority.rsplit_once('@').filter(|(login, _)| !login.contains(':')) {
-        parts.push(login.to_owned());
-    }
-    Some(parts)
-}
-
-/// The password before the `@` of an address and the one in its query, each once in each form.
-fn passwords_in(address: &str) -> Vec<String> {
-    // curl and others accept a proxy without `http://`.
-    let (scheme, rest) = address.split_once("://").unwrap_or(("http", address));
-    let url = Url::parse(&format!("{scheme}://{rest}"));
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
-    // A password with an unescaped slash makes the URL invalid, but it must be redacted all the
-    // same.
-    let login =
-        authority.rsplit_once('@').or_else(|| rest.rsplit_once('@').filter(|_| url.is_err()));
-    let written = login.and_then(|(login, _)| login.split_once(':')).map(|(_, written)| written);
-    let asked = url.ok().and_then(|url| {
-        let asked = url.query_pairs().find(|(name, _)| name == "password");
-        asked.map(|(_, password)| password.into_owned())
-    });
-    let mut found: Vec<String> = Vec::new();
-    for password in written.map(str::to_owned).into_iter().chain(written.map(decoded)).chain(asked)
-    {
-        if !password.is_empty() && !found.contains(&password) {
-            found.push(password);
-        }
-    }
-    found
-}
-
 /// What is secret in `name=value,name=value`, as it is written and as it is sent. The scheme before a key
 /// (`Bearer`) is not.
 fn keys_in(headers: &str) -> Vec<String> {
@@ -380,13 +343,6 @@ fn keys_in(headers: &str) -> Vec<String> {
         }
     }
     found
-}
-
-/// Without percent signs: `a%40b` is `a@b`.
-fn decoded(text: &str) -> String {
-    let text = format!("text={}", text.replace('+', "%2B").replace('&', "%26"));
-    let mut pairs = url::form_urlencoded::parse(text.as_bytes());
-    pairs.next().map(|(_, text)| text.into_owned()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -173,17 +173,61 @@ impl Redactor {
         }
     }
 
+    /// As [`Redactor::first_in`], for a text that was another one `before`: what that has of a secret is no news.
+    ///
+    /// # Errors
+    /// What the two return: then they were not searched to their ends.
+    pub fn first_new<E>(
+        &self,
+        pieces: Pieces<'_, E>,
+        before: Pieces<'_, E>,
+    ) -> Result<Option<Hit>, E> {
+        match self.first_new_own(pieces, before)? {
+            Some(hit) => Ok(Some(hit)),
+            None => {
+                learned::ask(|learned| learned.first_new_own(pieces, before)).unwrap_or(Ok(None))
+            }
+        }
+    }
+
+    fn first_new_own<E>(
+        &self,
+        pieces: Pieces<'_, E>,
+        before: Pieces<'_, E>,
+    ) -> Result<Option<Hit>, E> {
+        let hit = self.first_own(pieces)?;
+        if hit.is_none() {
+            return Ok(None);
+        }
+        let mut scan = Scan::new(&self.plain, &self.compact);
+        before(&mut |piece| scan.push(piece))?;
+        let known = scan.end().windows;
+        if known.is_empty() {
+            return Ok(hit);
+        }
+        self.first_of(&self.plain.without(&known), &self.compact.without(&known), pieces)
+    }
+
     fn first_own<E>(&self, pieces: Pieces<'_, E>) -> Result<Option<Hit>, E> {
         if self.names.is_empty() {
             return Ok(None);
         }
-        let mut scan = Scan::new(&self.plain, &self.compact);
+        self.first_of(&self.plain, &self.compact, pieces)
+    }
+
+    fn first_of<E>(
+        &self,
+        plain: &Windows,
+        compact: &Windows,
+        pieces: Pieces<'_, E>,
+    ) -> Result<Option<Hit>, E> {
+        let mut scan = Scan::new(plain, compact);
         pieces(&mut |piece| {
             if !scan.has_found() {
                 scan.push(piece);
             }
         })?;
-        let Some(first) = scan.end().into_iter().min_by_key(|span| span.start) else {
+        let Some(first) = scan.end().spans.into_iter().min_by_key(|span| span.start) else {
             return Ok(None);
         };
         // A second pass counts lines, because most texts have no hit and need no count.

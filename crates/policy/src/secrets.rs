@@ -16,7 +16,7 @@ pub const OWN: &str = "secret.own";
 /// Rule id: the content could not be searched for our own secrets.
 pub const UNSEARCHED: &str = "secret.unsearched";
 
-/// Our own secrets anywhere in the new contents of a file, whatever its size.
+/// Our own secrets anywhere in the new contents of a file, whatever its size, but for what the file had of them before.
 pub(super) fn check_own(
     file: &FileChange,
     blobs: &dyn Blobs,
@@ -27,7 +27,15 @@ pub(super) fn check_own(
     if file.old.is_some_and(|old| old.oid == new.oid) {
         return None;
     }
-    let (rule, message) = match redactor.first_in(&|take| blobs.stream(new.oid, take)) {
+    let after = |take: &mut dyn FnMut(&[u8])| blobs.stream(new.oid, take);
+    // A value can have words in it that everybody uses, and so can the file that is changed.
+    let hit = match file.old.filter(|old| old.mode != Mode::Gitlink) {
+        Some(old) => redactor
+            .first_new(&after, &|take| blobs.stream(old.oid, take))
+            .or_else(|Unread| redactor.first_in(&after)),
+        None => redactor.first_in(&after),
+    };
+    let (rule, message) = match hit {
         Ok(None) => return None,
         Ok(Some(hit)) => {
             (OWN, format!("line {} contains `{}` ({})", hit.line, hit.secret, hit.encoding))

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::model_words::Fence;
+use super::model_words::{Fence, without_questions};
 use patchwright_base::invisible::is_invisible;
 use patchwright_base::text;
 
@@ -56,7 +56,7 @@ const SKIPS: &[&str] = &[
 pub fn commit_message(title: &str, body: &str, trailers: &[(&str, &str)]) -> String {
     let mut out = subject(title);
     out.push('\n');
-    let body = plain_body(body);
+    let body = plain_body(&without_questions(body));
     if !body.is_empty() {
         let _ = write!(out, "\n{body}\n");
     }

@@ -87,6 +87,20 @@ pub fn without_courtesies(message: &str) -> String {
     out
 }
 
+/// The message without the questions that it ends with: nobody answers what a commit asks.
+pub(super) fn without_questions(message: &str) -> String {
+    let mut out = message.trim_end().to_owned();
+    for _ in 0..MAX_COURTESIES {
+        if !out.trim_end_matches(['*', '_']).ends_with('?') {
+            break;
+        }
+        let Some(start) = last_sentence(&out) else { break };
+        let kept = out[..start].trim_end().len();
+        out.truncate(kept);
+    }
+    out
+}
+
 /// Where the last sentence begins; `None` within a block of code.
 fn last_sentence(message: &str) -> Option<usize> {
     let mut fence = Fence::default();
@@ -140,6 +154,19 @@ mod tests {
             ["Fixes #8", "Fixes 7", "Fixes #7 and #8", "The fix of #7", "```\nFixes #7\n```"]
         {
             assert_eq!(without_link(kept, 7), kept);
+        }
+    }
+
+    #[test]
+    fn a_commit_asks_nothing() {
+        for (message, kept) in [
+            ("Adds one.\n\nShould `human(0)` also be tested?", "Adds one."),
+            ("Adds one. Is 1024 right? **Or 1000?**", "Adds one."),
+            ("Why? Because it was wrong.", "Why? Because it was wrong."),
+            ("```\nreally?\n```", "```\nreally?\n```"),
+            ("Really?", ""),
+        ] {
+            assert_eq!(without_questions(message), kept);
         }
     }
 

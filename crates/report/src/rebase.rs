@@ -30,6 +30,16 @@ impl RebaseTarget<'_> {
     fn words(&self) -> String {
         format!("{} at {}", code(self.base_branch), code(short(&self.base)))
     }
+
+    /// What was done with the branch.
+    fn done(&self, method: Method, branch: &str) -> String {
+        match method {
+            Method::Replayed | Method::Squashed => {
+                format!("Rebased {} onto {}", code(branch), self.words())
+            }
+            Method::Merged => format!("Merged {} into {}", self.words(), code(branch)),
+        }
+    }
 }
 
 /// Files that are listed.
@@ -53,13 +63,7 @@ pub fn fitted(
     let LandedChange::Pushed { commit, url, branch, .. } = landed else {
         return not_rebased(landed);
     };
-    let mut out = match method {
-        Method::Replayed | Method::Squashed => {
-            format!("**Rebased {} onto {}**", code(branch), place.words())
-        }
-        Method::Merged => format!("**Merged {} into {}**", place.words(), code(branch)),
-    };
-    let _ = write!(out, ": {}\n\n", commit_link(commit, url));
+    let mut out = format!("**{}**: {}\n\n", place.done(method, branch), commit_link(commit, url));
     out.push_str(match method {
         Method::Replayed => "Nothing was in conflict. ",
         Method::Squashed => {
@@ -78,21 +82,27 @@ pub fn fitted(
 }
 
 /// An agent has put both sides together, or was to. `files` were in conflict; those that are `kept` are as they were
-/// merged, because they do not come out of a sandbox.
+/// merged, because they do not come out of a sandbox. `method` is how the branch was changed, if it was.
 pub fn resolved(
     place: &RebaseTarget<'_>,
+    method: Option<Method>,
     (files, kept): (&[&str], &[String]),
     outcome: &Outcome,
     landed: LandedChange<'_>,
 ) -> String {
     let link = answer::link(outcome.provenance.run_url.as_deref());
     let mut out = match landed {
-        LandedChange::Pushed { commit, url, branch, .. } => format!(
-            "**Rebased {} onto {}**: {}{link}\n",
-            code(branch),
-            place.words(),
-            commit_link(commit, url)
-        ),
+        LandedChange::Pushed { commit, url, branch, .. } => {
+            let method = method.unwrap_or(Method::Squashed);
+            let mut said = place.done(method, branch);
+            said = format!("**{said}**: {}{link}\n", commit_link(commit, url));
+            if method == Method::Merged {
+                said.push_str(
+                    "\nThere are commits of others on the branch; they stay as they are.\n",
+                );
+            }
+            said
+        }
         LandedChange::Patch { .. }
         | LandedChange::Refused { .. }
         | LandedChange::PullRequest { .. }

@@ -13,7 +13,7 @@ use crate::client::{Client, GuestError};
 use crate::docker::USER;
 use crate::egress::ledger::HostUse;
 use crate::{ImageSpec, SandboxError};
-use patchwright_base::env;
+use patchwright_base::credentials;
 use patchwright_base::redact::Redactor;
 use patchwright_base::text;
 use patchwright_guest::protocol::Exec;
@@ -214,7 +214,7 @@ fn without(path: &str, texts: &[String], redactor: &Redactor) -> String {
 fn parts(secrets: &BTreeMap<String, String>) -> Vec<(String, SecretString)> {
     let mut parts = Vec::new();
     for (name, value) in secrets {
-        let of_value = env::secret_parts(value).unwrap_or_else(|| vec![value.clone()]);
+        let of_value = credentials::secret_parts(value).unwrap_or_else(|| vec![value.clone()]);
         parts.extend(of_value.into_iter().map(|part| (name.clone(), SecretString::from(part))));
     }
     parts

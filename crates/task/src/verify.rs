@@ -220,7 +220,9 @@ fn what_is_missing(exit_code: i32, tail: &str, is_local: bool) -> Option<String>
         NOT_EXECUTABLE => Some("not executable".to_owned()),
         _ => tail.lines().rev().take(5).find(|line| says(line.trim_end())).map(|line| {
             let place = place(is_local);
-            format!("a program is missing {place}: {}", text::cut(line.trim(), 200))
+            // Where the interpreter is, which may be below somebody's home folder, says nothing.
+            let said = line.find("No module named").map_or(line.trim(), |at| &line[at..]);
+            format!("a program is missing {place}: {}", text::cut(said.trim(), 200))
         }),
     }
 }
@@ -285,8 +287,8 @@ mod tests {
             ),
             (
                 1,
-                "/usr/bin/python: No module named pytest",
-                Some("a program is missing in the image: /usr/bin/python: No module named pytest"),
+                "/home/ann/.pyenv/bin/python: No module named pytest",
+                Some("a program is missing in the image: No module named pytest"),
             ),
             (2, "make: *** [Makefile:2: test] Error 1", None),
             (1, "ModuleNotFoundError: No module named 'app'", None),

@@ -4,9 +4,11 @@
 //! A [`Scan`] takes a text at once or in pieces of any length and finds the same in both cases: the
 //! windows stay as they are from one piece to the next, and a few bytes around the border are kept.
 
+use std::collections::HashSet;
+
 use super::WINDOW;
 use super::decoding::{Base64, Escapes, Hex, is_line_escape, is_mark};
-use super::windows::Windows;
+use super::windows::{Window, Windows};
 
 /// No report needs more places than this.
 const MAX_HITS: usize = 200;
@@ -25,24 +27,29 @@ pub(super) struct Span {
     pub(super) encoding: &'static str,
 }
 
+/// What a text was found to have of secrets.
 #[derive(Default)]
-pub(super) struct SecretSpans(Vec<Span>);
+pub(super) struct SecretSpans {
+    pub(super) spans: Vec<Span>,
+    /// The windows that were seen, each once, whatever [`MAX_HITS`] is.
+    pub(super) windows: HashSet<Window>,
+}
 
 impl SecretSpans {
     fn add(&mut self, span: Span) {
-        let near = self.0.iter().rposition(|last| {
+        let near = self.spans.iter().rposition(|last| {
             last.secret == span.secret
                 && last.encoding == span.encoding
                 && span.start <= last.end
                 && last.start <= span.start
         });
         match near {
-            Some(at) => self.0[at].end = self.0[at].end.max(span.end),
-            None if self.0.len() < MAX_HITS => self.0.push(span),
+            Some(at) => self.spans[at].end = self.spans[at].end.max(span.end),
+            None if self.spans.len() < MAX_HITS => self.spans.push(span),
             None => {
                 // Too many places to list: the last one grows instead, so that nothing stays
                 // visible.
-                if let Some(last) = self.0.last_mut() {
+                if let Some(last) = self.spans.last_mut() {
                     last.start = last.start.min(span.start);
                     last.end = last.end.max(span.end);
                 }
@@ -92,7 +99,7 @@ impl<'a> Scan<'a> {
     /// What is found in a whole text.
     pub(super) fn whole(mut self, text: &[u8]) -> Vec<Span> {
         self.read(TextPart { bytes: text, base: 0, from: 0, until: text.len() });
-        self.found.0
+        self.found.spans
     }
 
     /// Takes the next piece of a text.
@@ -111,14 +118,14 @@ impl<'a> Scan<'a> {
 
     /// Something was found already; more of the text may follow.
     pub(super) fn has_found(&self) -> bool {
-        !self.found.0.is_empty()
+        !self.found.spans.is_empty()
     }
 
     /// What was found, once every piece was given.
-    pub(super) fn end(mut self) -> Vec<Span> {
+    pub(super) fn end(mut self) -> SecretSpans {
         let kept = std::mem::take(&mut self.kept);
         self.read(TextPart { bytes: &kept, base: self.base, from: self.read, until: kept.len() });
-        self.found.0
+        self.found
     }
 
     fn read(&mut self, part: TextPart<'_>) {
@@ -205,6 +212,7 @@ impl<'a> Reader<'a> {
                     ("plain", form) if !form.is_empty() => form,
                     (encoding, _) => encoding,
                 };
+                found.windows.insert(Windows::window(*length, self.key));
                 found.add(Span { start, end, secret, encoding });
             }
         }

@@ -1,15 +1,18 @@
 //! The table of windows: every few consecutive bytes of every secret, as they are, reversed or rot13.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{DISTINCT, PRIVATE, SHORTEST, WINDOW};
 
+/// A window: its length, and its bytes as one number.
+pub(super) type Window = (usize, u128);
+
 /// The table of windows. Up to twelve bytes of a window are one `u128`.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Windows {
     /// Window lengths in use: [`WINDOW`], and those of secrets that are shorter.
     pub(super) lengths: Vec<usize>,
-    table: HashMap<(usize, u128), (usize, &'static str)>,
+    table: HashMap<Window, (usize, &'static str)>,
     /// One bit for each hash of how a window ends: most positions are dismissed here.
     bits: Vec<u64>,
 }
@@ -49,6 +52,13 @@ impl Windows {
         }
     }
 
+    /// Those that are not among `known`.
+    pub(super) fn without(&self, known: &HashSet<Window>) -> Windows {
+        let mut rest = self.clone();
+        rest.table.retain(|window, _| !known.contains(window));
+        rest
+    }
+
     /// Whether a window may end with the last bytes of `key`, in any length.
     #[inline]
     pub(super) fn may_end(&self, key: u128) -> bool {
@@ -58,8 +68,12 @@ impl Windows {
 
     /// The secret that has this window, and the form in which it has it.
     pub(super) fn find(&self, length: usize, key: u128) -> Option<(usize, &'static str)> {
-        let key = key & ((1u128 << (8 * length)) - 1);
-        self.table.get(&(length, key)).copied()
+        self.table.get(&Windows::window(length, key)).copied()
+    }
+
+    /// The last `length` bytes of `key`.
+    pub(super) fn window(length: usize, key: u128) -> Window {
+        (length, key & ((1u128 << (8 * length)) - 1))
     }
 }
 

@@ -269,7 +269,7 @@ fn cmake(root: &Root<'_>) -> Option<String> {
     let folder = if root.has("build") { "cmake-build" } else { "build" };
     (has_tests && is_alone).then(|| {
         format!(
-            "cmake -S . -B {folder} && cmake --build {folder} && \
+            "cmake -S . -B {folder} && cmake --build {folder} --parallel 2 && \
              ctest --test-dir {folder} --output-on-failure"
         )
     })

@@ -46,13 +46,13 @@ fn conventions_follow_lock_files_and_workspaces() {
         (
             &[("CMakeLists.txt", "project(x)\nenable_testing()\nfind_package(Threads REQUIRED)\n")],
             &[
-                "cmake -S . -B build && cmake --build build && ctest --test-dir build --output-on-failure",
+                "cmake -S . -B build && cmake --build build --parallel 2 && ctest --test-dir build --output-on-failure",
             ],
         ),
         (
             &[("CMakeLists.txt", "include(CTest)\n"), ("build/x.sh", "")],
             &[
-                "cmake -S . -B cmake-build && cmake --build cmake-build && ctest --test-dir cmake-build --output-on-failure",
+                "cmake -S . -B cmake-build && cmake --build cmake-build --parallel 2 && ctest --test-dir cmake-build --output-on-failure",
             ],
         ),
         (&[("CMakeLists.txt", "project(x)\n")], &[]),

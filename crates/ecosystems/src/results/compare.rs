@@ -1,5 +1,7 @@
 //! The tests of two sides, and what became of each.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
+
 use serde::{Deserialize, Serialize};
 
 use super::{Status, TestResults};
@@ -90,15 +92,14 @@ enum State {
 }
 
 impl Comparison {
-    /// One line: `fixed 3 · broke 0 · 2 fail as before`. New tests that pass are named beside those that are dropped,
-    /// because a renamed one is both.
+    /// One line: `fixed 3 · broke 0 · 2 fail as before`.
     pub fn line(&self) -> String {
         let mut parts =
             vec![format!("fixed {}", self.fixed.count), format!("broke {}", self.broke.count)];
         let verb = |count: usize| if count == 1 { "fails" } else { "fail" };
         let run = |count: usize| if count == 1 { "runs" } else { "run" };
         let pass = |count: usize| if count == 1 { "passes" } else { "pass" };
-        let new = if self.dropped.is_empty() { 0 } else { self.new_passing.count };
+        let new = self.new_passing.count;
         let new_word = if self.is_base_partial { "not reached before" } else { "new" };
         let (gone, gone_end) = match self.is_partial {
             true => ("that failed not reached", ""),
@@ -118,7 +119,7 @@ impl Comparison {
             (self.gone.count, gone, gone_end),
             (self.altered.count, pass(self.altered.count), "after a change to the test itself"),
             (self.dropped.count, "that passed no longer", run(self.dropped.count)),
-            (new, "new", pass(new)),
+            (new, new_word, pass(new)),
         ];
         for (count, first, second) in optional.into_iter().filter(|(count, ..)| *count > 0) {
             parts.push(format!("{count} {first} {second}").trim_end().to_owned());
@@ -275,7 +276,8 @@ pub fn compare(base: &[TestResults], head: &[TestResults]) -> Comparison {
     names.dedup();
     // One of those that are not named any more may be among the failures without a name.
     let is_doubtful = has_fewer(before, after) || hides(before, after);
-    for name in names {
+    let renumbered = renumbered(&base, &head, &names);
+    for name in names.into_iter().filter(|name| !renumbered.contains(name)) {
         let is_named = after.tests.contains_key(name);
         match (base.state(name), head.state(name)) {
             // A test that passed once before and never does on the head is no accident until that is shown.
@@ -301,6 +303,55 @@ pub fn compare(base: &[TestResults], head: &[TestResults]) -> Comparison {
         }
     }
     found
+}
+
+/// Cases of one test that are there on both sides under another number. pytest names a case by its values, and one of them
+/// that is no text or number by the name of the argument and the number of the case (`expected4`): a case that is
+/// added in the middle of the list moves those behind it.
+fn renumbered<'a>(base: &Side<'a>, head: &Side<'a>, names: &[&'a str]) -> HashSet<&'a str> {
+    let mut of_test: HashMap<&str, usize> = HashMap::new();
+    for name in names {
+        *of_test.entry(function(name)).or_default() += 1;
+    }
+    let mut sides: BTreeMap<String, [Vec<&str>; 2]> = BTreeMap::new();
+    for name in names {
+        let at = match (base.state(name), head.state(name)) {
+            (State::Passed, State::Absent) => 0,
+            (State::Absent, State::Passed) => 1,
+            _ => continue,
+        };
+        let cases = of_test.get(function(name)).copied().unwrap_or_default();
+        if let Some(form) = without_case_number(name, cases) {
+            sides.entry(form).or_default()[at].push(name);
+        }
+    }
+    let pairs = sides.into_values().flat_map(|[gone, new]| gone.into_iter().zip(new));
+    pairs.flat_map(|(gone, new)| [gone, new]).collect()
+}
+
+fn function(name: &str) -> &str {
+    name.split_once('[').map_or(name, |(function, _)| function)
+}
+
+/// The name with `#` in place of numbers that count the `cases` of a test; `None` where there is none.
+fn without_case_number(name: &str, cases: usize) -> Option<String> {
+    let (function, values) = name.strip_suffix(']')?.split_once('[')?;
+    let mut has_number = false;
+    let values = values.split('-').map(|value| {
+        let argument = value.trim_end_matches(|c: char| c.is_ascii_digit());
+        let number = value[argument.len()..].parse::<usize>();
+        let is_name = argument.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && argument.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        match number {
+            Ok(number) if is_name && number < cases => {
+                has_number = true;
+                format!("{argument}#")
+            }
+            _ => value.to_owned(),
+        }
+    });
+    let values: Vec<String> = values.collect();
+    has_number.then(|| format!("{function}[{}", values.join("-")))
 }
 
 /// The second of two runs counts more failures without a name than the first.

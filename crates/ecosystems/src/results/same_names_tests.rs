@@ -25,7 +25,7 @@ const WITHOUT_PLACES: &[Row] = &[
         "prove, with a new file in front",
         "t/b.t .. \n1..1\nnot ok 1 - loads\nDubious, test returned 1\nt/c.t .. \n1..1\nok 1 - loads\nok\n",
         "t/a.t .. \n1..1\nok 1 - loads\nok\nt/b.t .. \n1..1\nok 1 - loads\nok\nt/c.t .. \n1..1\nok 1 - loads\nok\n",
-        "fixed 1 · broke 0",
+        "fixed 1 · broke 0 · 1 new passes",
     ),
     (
         "node, spec",
@@ -218,7 +218,7 @@ fn the_tests_of_a_package_of_go_count_though_only_failures_are_named() {
     let verbose = "=== RUN   TestAbs\n--- FAIL: TestAbs (0.00s)\nFAIL\nFAIL\tx/calc\t0.1s\nFAIL\n";
     let other = "=== RUN   TestOther\n--- PASS: TestOther (0.00s)\nPASS\nok  \tx/calc\t0.1s\n";
     let found = compared(Some(Runner::Go), verbose, other);
-    assert_eq!(found, "fixed 0 · broke 0 · 1 no longer runs");
+    assert_eq!(found, "fixed 0 · broke 0 · 1 no longer runs · 1 new passes");
     // It did not build, and does now.
     let broken = "FAIL\tx/calc [build failed]\nFAIL\n";
     let found = compared(Some(Runner::Go), broken, "ok  \tx/calc\t0.1s\n");

@@ -240,10 +240,34 @@ fn two_sides_are_compared_test_by_test() {
     assert_eq!(found.new_passing.names, ["m.py::x"]);
     assert_eq!(
         found.line(),
-        "fixed 2 · broke 1 · 1 fails as before · 1 new fails · 1 flaky · 1 no longer runs"
+        "fixed 2 · broke 1 · 1 fails as before · 1 new fails · 1 flaky · 1 no longer runs · 1 new passes"
     );
     let found = compare(&[base], &[]);
     assert_eq!(found.line(), "fixed 0 · broke 0");
+}
+
+/// pytest numbers the cases whose values are no text.
+#[test]
+fn cases_that_got_another_number_are_the_same() {
+    use Status::Passed;
+    let side = |names: &[&str]| {
+        let tests: Vec<(&str, Status)> = names.iter().map(|name| (*name, Passed)).collect();
+        results(true, 0, &tests)
+    };
+    let base = side(&["t::a[x-expected0]", "t::a[y-expected1]", "t::a[-expected2]", "t::b[utf8]"]);
+    let head = side(&[
+        "t::a[x-expected0]",
+        "t::a[y-expected1]",
+        "t::a[z-expected2]",
+        "t::a[-expected3]",
+        "t::b[utf16]",
+    ]);
+    let found = compare(std::slice::from_ref(&base), std::slice::from_ref(&head));
+    assert_eq!(found.new_passing.names, ["t::a[z-expected2]", "t::b[utf16]"]);
+    // A number that counts nothing is a value.
+    assert_eq!(found.dropped.names, ["t::b[utf8]"]);
+    let found = compare(&[head], &[base]);
+    assert_eq!(found.dropped.names, ["t::a[z-expected2]", "t::b[utf16]"]);
 }
 
 #[test]

@@ -53,10 +53,22 @@ const SAID: &[&[&str]] = &[
     &["Specifier not found in cache: "],
 ];
 
-/// The first line of an output by which a program says that packages are not there and cannot be had.
+/// Parts of lines that only explain the error above them, and how that one begins.
+const EXPLAINS: &[(&str, &str)] =
+    &[("offline mode (--offline)", "error: "), ("but --offline was specified", "error: ")];
+/// Lines above such a line that are looked at.
+const ABOVE: usize = 12;
+
+/// The first line of an output by which a program says that packages are not there and cannot be had; where that only
+/// explains an error, the line of the error.
 pub fn absent_packages(output: &str) -> Option<&str> {
-    let says = |line: &&str| SAID.iter().any(|all| all.iter().all(|part| line.contains(part)));
-    output.lines().map(str::trim).find(says)
+    let says = |line: &str| SAID.iter().any(|all| all.iter().all(|part| line.contains(part)));
+    let lines: Vec<&str> = output.lines().map(str::trim).collect();
+    let at = lines.iter().position(|line| says(line))?;
+    let explained = EXPLAINS.iter().find(|(part, _)| lines[at].contains(part));
+    let above = lines[at.saturating_sub(ABOVE)..at].iter().rev();
+    let error = explained.and_then(|(_, begin)| above.clone().find(|line| line.starts_with(begin)));
+    Some(error.unwrap_or(&lines[at]))
 }
 
 #[cfg(test)]
@@ -81,6 +93,15 @@ mod tests {
             let output = format!("building\n{line}\nmore\n");
             assert_eq!(absent_packages(&output), Some(line.trim()));
         }
+        // What explains an error says less than the error.
+        let error = "error: no matching package named `proc-macro2` found";
+        let told = "As a reminder, you're using offline mode (--offline) which can sometimes cause surprising \
+                    resolution failures, if this error is too confusing you may wish to retry";
+        let output = format!(
+            "{error}\nlocation searched: crates.io index\nrequired by package `serde_derive v1.0.228`\n{told}\n"
+        );
+        assert_eq!(absent_packages(&output), Some(error));
+        assert_eq!(absent_packages(told), Some(told));
         // Of a module that code asks for, and of a host, nobody knows whose fault it is.
         for line in [
             "Error: Cannot find module 'lodash'",

@@ -17,13 +17,9 @@ py=$(command -v python3 || command -v python) || { echo 'no Python in the image'
 /// Extras, groups and files with these names are what tests need.
 const TEST_NAMES: &[&str] = &["test", "tests", "testing", "dev", "develop", "development"];
 
-/// Lock file, program, and the command.
+/// Lock file, program, and the command; uv's is made by [`uv_sync`].
 const LOCKS: &[(&str, &str, &str)] = &[
-    (
-        "uv.lock",
-        "uv",
-        "uv sync --locked --all-extras --all-groups || uv sync --frozen --all-groups || uv sync --frozen",
-    ),
+    ("uv.lock", "uv", ""),
     (
         "poetry.lock",
         "poetry",
@@ -48,6 +44,8 @@ pub(super) fn steps(package: &Package<'_>) -> Vec<Step> {
         package.step(Ecosystem::Python, file, rule, command)
     };
     if let Some((lock, program, command)) = LOCKS.iter().find(|(lock, ..)| package.has(lock)) {
+        let made = (*program == "uv").then(|| uv_sync(package));
+        let command = made.as_deref().unwrap_or(command);
         let get = format!(
             "command -v {program} >/dev/null || \"$py\" -m pip install -q {program} || exit\nexport PATH=\"$HOME/.local/bin:$PATH\"\n"
         );
@@ -93,6 +91,69 @@ pub(super) fn steps(package: &Package<'_>) -> Vec<Step> {
         steps.push(step(&file, "pytest is imported", pip("pytest")));
     }
     steps
+}
+
+/// Everything at once, then less of it. Of groups and extras that the project declares to exclude each other one is
+/// taken, and where the host of a dependency that is a git repository is not allowed to setup, the others are installed.
+fn uv_sync(package: &Package<'_>) -> String {
+    let project = package.text("pyproject.toml").and_then(|text| read::toml(&text).ok());
+    let less = project.map(|table| excluded(&table)).unwrap_or_default();
+    let extras = format!("--all-extras{}", less.extras);
+    let groups = format!("--all-groups{}", less.groups);
+    let mut command = format!(
+        "uv sync --locked {extras} {groups} || uv sync --frozen {extras} {groups} || uv sync --frozen {groups}"
+    );
+    let of_git = from_git(&package.text("uv.lock").unwrap_or_default());
+    if !of_git.is_empty() {
+        let without = of_git.iter().map(|name| format!(" --no-install-package {}", quote(name)));
+        command += &format!(" || uv sync --frozen {groups}{}", without.collect::<String>());
+    }
+    command + " || uv sync --frozen"
+}
+
+/// Options that leave out what excludes something else.
+#[derive(Default)]
+struct ExcludedOptions {
+    extras: String,
+    groups: String,
+}
+
+/// Of each set in `tool.uv.conflicts` one stays: what tests need, or the first. Source: uv's documentation of conflicting
+/// dependencies.
+fn excluded(project: &toml::Table) -> ExcludedOptions {
+    let mut options = ExcludedOptions::default();
+    let conflicts = project.get("tool").and_then(|tool| tool.get("uv")?.get("conflicts"));
+    let sets = conflicts.and_then(toml::Value::as_array).into_iter().flatten();
+    for set in sets.filter_map(toml::Value::as_array).take(20) {
+        let named = |kind: &'static str| {
+            let of_kind = set.iter().filter(|it| it.get("package").is_none());
+            of_kind.filter_map(move |it| Some((kind, it.get(kind)?.as_str()?)))
+        };
+        let all: Vec<(&str, &str)> = named("group").chain(named("extra")).collect();
+        let kept = all.iter().position(|(_, name)| TEST_NAMES.contains(name)).unwrap_or(0);
+        let others = all.into_iter().enumerate().filter(|(at, _)| *at != kept);
+        for (kind, name) in others.map(|(_, other)| other) {
+            let options = if kind == "group" { &mut options.groups } else { &mut options.extras };
+            let option = format!(" --no-{kind} {}", quote(name));
+            if !options.contains(&option) {
+                options.push_str(&option);
+            }
+        }
+    }
+    options
+}
+
+/// Names of packages that a `uv.lock` takes from git repositories.
+fn from_git(lock: &str) -> Vec<String> {
+    let (mut name, mut found) = ("", Vec::new());
+    for line in lock.lines() {
+        if let Some(value) = line.strip_prefix("name = ") {
+            name = value.trim().trim_matches('"');
+        } else if line.starts_with("source = { git = ") && found.len() < 20 {
+            found.push(name.to_owned());
+        }
+    }
+    found
 }
 
 /// Tests that import a pytest which nobody declared get one.

@@ -55,6 +55,29 @@ fn lock_files_and_manifests_name_the_command() {
 }
 
 #[test]
+fn uv_is_asked_for_what_goes_together_and_can_be_had() {
+    let project = "[project]\nname = 'x'\n[tool.uv]\nconflicts = [[{group = 'old'}, {group = 'dev'}], \
+                   [{extra = 'cpu'}, {extra = 'gpu'}], [{package = 'y', extra = 'a'}]]\n";
+    let lock = "[[package]]\nname = \"h2\"\nsource = { registry = \"https://pypi.org/simple\" }\n\n\
+                [[package]]\nname = \"hypercorn\"\nsource = { git = \"https://github.com/a/b\" }\n";
+    let plan = detect(&tree(&[("pyproject.toml", project), ("uv.lock", lock)]));
+    let syncs: Vec<&str> = plan.steps[0].command.split("||").map(str::trim).collect();
+    let groups = "--all-groups --no-group old";
+    let last = syncs.iter().position(|it| {
+        it.ends_with("--locked --all-extras --no-extra gpu --all-groups --no-group old")
+    });
+    assert_eq!(
+        syncs[last.unwrap() + 1..],
+        [
+            format!("uv sync --frozen --all-extras --no-extra gpu {groups}"),
+            format!("uv sync --frozen {groups}"),
+            format!("uv sync --frozen {groups} --no-install-package hypercorn"),
+            "uv sync --frozen".to_owned(),
+        ]
+    );
+}
+
+#[test]
 fn python_projects_get_what_their_tests_need() {
     let project = "[build-system]\n[project]\nname = 'x'\n[project.optional-dependencies]\ntest = ['hypothesis']\ndocs = ['sphinx']\n[dependency-groups]\nmore = ['coverage']\ndev = ['ruff>=0.5; python_version > \"3\"', {include-group = 'more'}, {include-group = 'dev'}]\n";
     let files = [("pyproject.toml", project), ("tests/test_a.py", "import pytest\n")];

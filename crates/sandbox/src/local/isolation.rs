@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -138,6 +138,22 @@ const VERSION_MANAGERS: &[&str] =
 /// read-only here, and would make a failure of every installation that has succeeded.
 const REHASH_HOOK: &str = "pyenv.d/exec/pip-rehash.bash";
 
+/// Where programs look for the certificates of authorities, which companies add their own to: openssl and uv, Node.js,
+/// requests, curl, pip, cargo, git.
+const CERTIFICATES: &[&str] = &[
+    "CARGO_HTTP_CAINFO",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_CERT",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+];
+
+/// Folders with certificates that commands see.
+const CERTIFICATE_FOLDERS: &[&str] = &["/etc/ssl/certs", "/usr/"];
+
 /// Compilers and interpreters that the user installed below the home folder. The home folder itself
 /// stays closed; these parts of it can be read.
 #[derive(Debug, Default)]
@@ -180,6 +196,7 @@ impl Toolchains {
         let part = |name: &str| cargo.iter().map(|cargo| cargo.join(name)).find(|dir| dir.is_dir());
         read.extend(part("registry"));
         programs.extend(part("bin"));
+        env.extend(certificates(|name| std::env::var(name).ok()));
         Toolchains { read, programs, emptied: rehash_hooks(&path), env }
     }
 
@@ -187,6 +204,18 @@ impl Toolchains {
     pub(super) fn path(&self) -> &str {
         self.env.get("PATH").map(String::as_str).unwrap_or_default()
     }
+}
+
+/// The caller's [`CERTIFICATES`] that commands see as well.
+fn certificates(variable: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
+    let is_seen = |value: &String| {
+        let path = Path::new(value);
+        let is_plain = !path.components().any(|part| part == Component::ParentDir);
+        is_plain && CERTIFICATE_FOLDERS.iter().any(|folder| path.starts_with(folder))
+    };
+    let found =
+        CERTIFICATES.iter().map(|name| ((*name).to_owned(), variable(name).filter(is_seen)));
+    found.filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 /// Those of every pyenv on this search path: beside the folder of its shims, and where its own program is.
@@ -201,4 +230,25 @@ fn rehash_hooks(path: &str) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_that_commands_see_are_named_to_them() {
+        let found = certificates(|name| {
+            let value = match name {
+                "SSL_CERT_FILE" => "/etc/ssl/certs/ca-certificates.crt",
+                "NODE_EXTRA_CA_CERTS" => "/usr/local/share/ca-certificates/company.crt",
+                "PIP_CERT" => "/home/ann/company.pem",
+                "CURL_CA_BUNDLE" => "/usr/../home/ann/company.pem",
+                _ => return None,
+            };
+            Some(value.to_owned())
+        });
+        let names: Vec<&str> = found.keys().map(String::as_str).collect();
+        assert_eq!(names, ["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"]);
+    }
 }

@@ -238,7 +238,8 @@ pub fn render(environment: &Environment) -> String {
     row("network_access", &network_words(environment));
     row("shell", &environment.shell);
     row("current_date", &environment.date);
-    if let Some(limit) = environment.command_timeout {
+    // A command that takes longer than the run may is ended with it.
+    if let Some(limit) = environment.command_timeout.filter(|it| *it < environment.time_budget) {
         row("command_timeout", &format!("at most {}", words(limit)));
     }
     row("time_budget", &format!("{} minutes", environment.time_budget.as_secs().div_ceil(60)));

@@ -1,9 +1,10 @@
-//! Failing checks with the ends of their logs, as text for the model.
+//! Failing checks with what their logs say of it, as text for the model.
 //!
 //! A log is written by whatever ran, so it is hostile like any other text from outside: terminal
 //! escapes and invisible characters are taken out, workflow commands lose their effect, and everything
-//! stands in one block whose tag is random and does not occur in it. Of a log the end is kept, because
-//! that is where it says what failed.
+//! stands in one block whose tag is random and does not occur in it. Of a log the ends of the steps that failed are kept, by
+//! the runner's own marks: cleaning up, logs of services and other steps that always run come behind them. Where
+//! nothing is marked, it is the end of the whole.
 
 use patchwright_base::text::{line, without_ansi};
 use patchwright_forge::CheckRun;
@@ -14,6 +15,8 @@ const MAX_ALL: usize = 64 << 10;
 /// Bytes of a check's own summary.
 const MAX_SUMMARY: usize = 4 << 10;
 const MAX_ANNOTATIONS: usize = 30;
+/// Failing steps of one log.
+const MAX_STEPS: usize = 3;
 /// Characters of one line.
 const MAX_LINE: usize = 1000;
 
@@ -37,11 +40,19 @@ impl LogCollector {
             self.line(&format!("- {at}: {} {}", line(&found.title), line(&found.message)));
         }
         let room = MAX_ALL.saturating_sub(self.text.len()).min(MAX_LOG);
-        let log = end_of(&clean(log), room);
-        if log.trim().is_empty() {
+        let steps = failing_steps(log);
+        let shown = match steps.len() {
+            0 => end_of(&clean(log), room),
+            count => {
+                let ends = steps.iter().map(|step| end_of(&clean(step), room / count));
+                ends.collect::<Vec<_>>().join("\n")
+            }
+        };
+        let what = if steps.is_empty() { "The end of its log" } else { "Of its log, what failed" };
+        if shown.trim().is_empty() {
             self.line("Its log is not there, or has no room here.\n");
         } else {
-            self.line(&format!("The end of its log:\n{}\n", log.trim_end()));
+            self.line(&format!("{what}:\n{}\n", shown.trim_end()));
         }
     }
 
@@ -64,6 +75,26 @@ impl LogCollector {
         self.text.push_str(line);
         self.text.push('\n');
     }
+}
+
+/// The last steps that failed, each from its beginning to its last error. GitHub's runner begins a step with a group of
+/// what it runs, and ends one that fails with an error.
+fn failing_steps(log: &str) -> Vec<&str> {
+    let mut steps = Vec::new();
+    let (mut start, mut end, mut at) = (0, None, 0);
+    for raw in log.split_inclusive('\n') {
+        let line = without_stamp(raw.trim_end());
+        if line.starts_with("##[group]Run ") {
+            steps.extend(end.take().map(|end| &log[start..end]));
+            start = at;
+        }
+        at += raw.len();
+        if line.starts_with("##[error]") {
+            end = Some(at);
+        }
+    }
+    steps.extend(end.map(|end| &log[start..end]));
+    steps.split_off(steps.len().saturating_sub(MAX_STEPS))
 }
 
 /// Without escapes, hidden characters, the runner's time stamps and its commands.

@@ -26,7 +26,7 @@ const ROUND_TRAILER: &str = "Patchwright-CI-Round: ";
 const OWN_CHECKS: &str = "patchwright";
 /// Failing checks that are looked at, and bytes of a log that are fetched.
 const MAX_CHECKS: usize = 10;
-const MAX_LOG: usize = 256 << 10;
+const MAX_LOG: usize = 2 << 20;
 
 /// Repairs what fails.
 pub(super) async fn fix_ci(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<CommandReply> {
@@ -157,7 +157,7 @@ async fn give_up(
     Ok(CommandReply::with_body(Conclusion::Partial, body))
 }
 
-/// The failing checks with their annotations and the ends of their logs, as text for the model.
+/// The failing checks with their annotations and what their logs say of it, as text for the model.
 async fn logs(run: &Run<'_>, admitted: &AdmittedCommand, failing: &[CheckRun]) -> Result<String> {
     let forge = run.world.forge()?;
     let mut writer = log::LogCollector::default();

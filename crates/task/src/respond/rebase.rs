@@ -304,7 +304,7 @@ impl Rebase<'_> {
         let judged = &finished.judged;
         let mut outcome = finished.outcome;
         let publishable = judged.commit.filter(|_| publish::is_publishable(&outcome));
-        let mut kept = Vec::new();
+        let (mut kept, mut method) = (Vec::new(), None);
         let landed = match publishable {
             None => PushResult::Nothing,
             // Without these files the pull request would undo what others have committed to it.
@@ -318,6 +318,7 @@ impl Rebase<'_> {
                     ResolutionResult::Undecided(why) => PushResult::Patch { why },
                     ResolutionResult::Resolved(rebased, as_merged) => {
                         kept = as_merged;
+                        method = Some(rebased.method);
                         self.push(rebased, decorate::speaks_against(&outcome)).await?
                     }
                 }
@@ -331,7 +332,7 @@ impl Rebase<'_> {
         };
         outcome.conclusion = conclusion;
         outcome.reason = reason.cloned().or(outcome.reason);
-        let body = said::resolved(&self.place(), (&names, &kept), &outcome, landed.seen());
+        let body = said::resolved(&self.place(), method, (&names, &kept), &outcome, landed.seen());
         salvage::write_report(run, &outcome, fix::published(pull, &landed).as_ref());
         Ok(answer(body, outcome, &landed))
     }
