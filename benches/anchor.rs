@@ -54,6 +54,7 @@ fn diff(files: usize) -> Diff {
         FileDiff {
             too_large: false,
             is_link: false,
+            modes: None,
             path: format!("src/folder{}/file{number}.rs", number % 20),
             old_path: None,
             status: FileStatus::Modified,

@@ -4,6 +4,7 @@
 mod hostile;
 mod looked_at;
 mod outcomes;
+mod own_commits;
 mod real;
 mod said;
 mod scope;

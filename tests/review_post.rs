@@ -6,6 +6,7 @@ mod at_once;
 mod bounds;
 mod carried;
 mod endings;
+mod folded;
 mod handed;
 mod hidden_text;
 mod ignored;

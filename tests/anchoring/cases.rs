@@ -16,6 +16,7 @@ fn file(path: &str, hunks: &str) -> FileDiff {
         opaque: false,
         too_large: false,
         is_link: false,
+        modes: None,
         hunks: Vec::new(),
         added: 0,
         deleted: 0,

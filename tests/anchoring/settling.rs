@@ -65,6 +65,7 @@ fn reviewed<'a>(
         times,
         suggest: &|_| None,
         suggested: &|_| None,
+        is_over: &|_| false,
         renamed,
     }
 }
@@ -85,6 +86,7 @@ fn found(findings: &[(&str, &str)]) -> Vec<Anchored> {
             opaque: false,
             too_large: false,
             is_link: false,
+            modes: None,
             hunks: vec![Hunk { lines: codes.iter().enumerate().map(line).collect() }],
             added: 0,
             deleted: 0,
@@ -512,6 +514,7 @@ fn repeated(lines: &[&str], findings: &[(u32, &str)]) -> Vec<Anchored> {
         opaque: false,
         too_large: false,
         is_link: false,
+        modes: None,
         hunks: vec![Hunk { lines: lines.iter().enumerate().map(line).collect() }],
         added: 0,
         deleted: 0,

@@ -4,7 +4,8 @@
 use expect_test::expect;
 use serde_json::json;
 
-use super::{last_words, outputs, pull, report, result, review};
+use super::{last_words, outputs, pull, pull_with, report, result, review};
+use crate::support::github::GitHub;
 use crate::support::model::{call, quota, say};
 use crate::support::world::TestWorld;
 
@@ -75,6 +76,95 @@ fn a_priority_is_understood_as_reviews_write_it() {
     let priorities: Vec<&serde_json::Value> =
         findings.map(|found| &found["finding"]["priority"]).collect();
     assert_eq!(priorities, [&json!(1), &json!(2)]);
+}
+
+#[test]
+fn a_confidence_and_a_line_are_understood_as_they_are_meant() {
+    let turns = [
+        report(&json!({"confidence": 95, "line": "6"})),
+        report(&json!({"confidence": "80%", "title": "Negative numbers round up"})),
+        report(&json!({"confidence": "0.7", "title": "Operands lack quotes"})),
+        report(&json!({"confidence": 4, "title": "Of a scale that nobody knows"})),
+        last_words(),
+    ];
+    let world = TestWorld::new(pull(), turns);
+    review(&world, &["--dry-run"]).expect(0);
+    let outputs = outputs(&world);
+    assert!(outputs[3].contains("too large in `confidence`: at most 1"), "{outputs:?}");
+    let result = result(&world);
+    let findings = result["findings"].as_array().unwrap().iter();
+    let said: Vec<&serde_json::Value> =
+        findings.map(|found| &found["finding"]["confidence"]).collect();
+    assert_eq!(said, [&json!(0.95), &json!(0.8), &json!(0.7)]);
+}
+
+/// The harness has the file.
+#[test]
+fn code_that_the_difference_does_not_show_is_named_with_its_line() {
+    let before: String = (1..30).map(|at| format!("# line {at}\n")).collect();
+    let base = format!("{before}old() {{\n  rm -r \"$1\"\n}}\n");
+    let github = GitHub::new().repository("acme/app", &[("calc.sh", &base)]).pull(
+        8,
+        "Add divide",
+        "divide",
+        &[("calc.sh", &format!("#!/bin/sh\n{base}"))],
+    );
+    let about = json!({"quote": "  rm -r \"$1\"", "title": "It removes anything", "line": 30});
+    let turns = [report(&about), report(&about), last_words()];
+    let world = TestWorld::new(github, turns);
+    review(&world, &["--dry-run"]).expect(0);
+    let outputs = outputs(&world);
+    let said = "the quoted code stands in line 32 of this file, which the difference does not show.";
+    assert!(outputs[0].starts_with(&format!("not reported yet: {said}")), "{outputs:?}");
+    let kept = "Finding 1: kept for line 32 of the file, which the difference does not show";
+    assert_eq!(outputs[1], kept);
+}
+
+/// There is nothing that could be quoted.
+#[test]
+fn a_finding_about_a_file_without_lines_is_taken_as_it_is() {
+    let world = TestWorld::new(
+        pull(),
+        [
+            report(&json!({"path": "logo.png", "quote": "", "title": "No picture"})),
+            report(&json!({"quote": "", "title": "Nothing quoted"})),
+            report(&json!({"quote": "", "title": "Nothing quoted"})),
+            last_words(),
+        ],
+    );
+    let png = crate::support::git_repo::file("logo.png", vec![0x89, b'P', 0, 1, 2]);
+    world.github.push_entries_to_pull(8, &[png]);
+    review(&world, &["--dry-run"]).expect(0);
+    let outputs = outputs(&world);
+    assert_eq!(outputs[0], "Finding 1: about `logo.png` as a whole");
+    assert!(outputs[1].starts_with("not reported yet: `quote` is empty"), "{outputs:?}");
+    assert_eq!(outputs[2], "Finding 2: kept without a place on the diff");
+}
+
+/// Whoever hides something in a line shall not be helped by how it is shown.
+#[test]
+fn a_quote_as_the_difference_shows_it_is_found_though_characters_were_made_visible() {
+    let hidden = "\u{feff}sum() {\n  echo 3;\u{202e} # \u{2066} aligned \u{2069}\n}\n";
+    let github = pull_with(&[("hidden.sh", hidden)]);
+    let about = |quote: &str, replacement: &str, title: &str| {
+        let path = "hidden.sh";
+        report(&json!({"path": path, "quote": quote, "replacement": replacement, "title": title}))
+    };
+    let line = r"  echo 3;\u{202e} # \u{2066} aligned \u{2069}";
+    let turns = [
+        about(line, "  echo 3", "Hides its direction"),
+        about(r"\u{feff}sum() {", r"\u{feff}total() {", "Begins with a mark"),
+        about("}", r"}\u{202e}", "Closes"),
+        last_words(),
+    ];
+    let world = TestWorld::new(github, turns);
+    review(&world, &[]).expect(0);
+    let outputs = outputs(&world);
+    assert_eq!(outputs[0], "Finding 1: `hidden.sh`, line 2");
+    assert_eq!(outputs[1], "Finding 2: `hidden.sh`, line 1");
+    let posted = world.github.review_comments(8);
+    let direction = posted.iter().find(|comment| comment.body.contains("direction")).unwrap();
+    assert!(direction.body.contains("```suggestion\n  echo 3\n```"), "{}", direction.body);
 }
 
 #[test]

@@ -240,6 +240,51 @@ fn a_finding_that_is_reported_again_takes_the_place_of_the_one_before() {
     assert_eq!(body.matches("Division by zero ends the shell").count(), 1, "{body}");
 }
 
+/// Models say the same in other words.
+#[test]
+fn a_finding_that_is_said_in_other_words_at_its_second_look_is_the_same() {
+    let retitled = json!({"title": "Division by zero ends it", "body": "Refuse a zero."});
+    let other = json!({"title": "The result is cut", "body": "`divide 1 2` is 0."});
+    let world = with_second_look([
+        report(&json!({})),
+        report(&json!({"title": "Zero ends the shell"})),
+        call("withdraw_finding", json!({"finding": "2", "reason": "Said twice."})),
+        last_words(),
+        report(&retitled).and(report(&other)),
+        last_words(),
+        confirm(3),
+        last_words(),
+    ]);
+    review(&world, &[]).expect(0);
+    let outputs = outputs(&world);
+    let beside = "where finding 1 stands: withdraw that one if this takes its place";
+    assert_eq!(outputs[1], format!("Finding 2: `calc.sh`, line 6, {beside}"));
+    assert_eq!(outputs[2], "Finding 2 is withdrawn");
+    assert_eq!(outputs[3], "Finding 1, replaced and confirmed: `calc.sh`, line 6");
+    assert_eq!(outputs[4], format!("Finding 3: `calc.sh`, line 6, {beside}"));
+    let posted = world.github.review_comments(8);
+    let titles: Vec<&str> =
+        posted.iter().map(|comment| comment.body.lines().next().unwrap()).collect();
+    let expected = ["**P1 · bug** Division by zero ends it", "**P1 · bug** The result is cut"];
+    assert_eq!(titles, expected);
+}
+
+#[test]
+fn what_a_finding_suggests_is_looked_at_too_and_can_be_taken_back() {
+    let suggests = json!({"replacement": "  [ \"$2\" = 0 ] || echo $(($1 / $2))"});
+    let without = json!({"finding": 1, "reason": "Read again.", "without_replacement": true});
+    for (ending, is_offered) in [(call("confirm_finding", without), false), (confirm(1), true)] {
+        let turns = [report(&suggests), last_words(), ending, last_words()];
+        let world = with_second_look(turns);
+        review(&world, &[]).expect(0);
+        let asked = last_told(&world);
+        let shown = "It suggests in place of the code, to be committed with one click:\n  [ \"$2\" = 0 ]";
+        assert!(asked.contains(shown) && asked.contains("with `without_replacement`"), "{asked}");
+        let body = &world.github.review_comments(8)[0].body;
+        assert_eq!(body.contains("```suggestion"), is_offered, "{body}");
+    }
+}
+
 #[test]
 fn the_code_of_a_finding_is_shown_again_without_what_was_copied_along() {
     let signed = json!({"quote": "+ 5|divide() {\n+ 6|  echo $(($1 / $2))"});

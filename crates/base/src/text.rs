@@ -71,6 +71,36 @@ pub fn visible(text: &str) -> String {
     out
 }
 
+/// What [`visible`] has made of one line, as it was; `None` where nothing in it was escaped.
+pub fn unescaped(line: &str) -> Option<String> {
+    let (mut out, mut rest, mut is_other) = (String::with_capacity(line.len()), line, false);
+    while let Some(at) = rest.find("\\u{") {
+        let (before, escape) = rest.split_at(at);
+        out.push_str(before);
+        let hidden = escape.get(3..).and_then(|inner| {
+            let (digits, behind) = inner.split_once('}')?;
+            let hidden = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
+            // As it is written by us and nobody else.
+            let is_ours = hidden.escape_unicode().to_string() == escape[..digits.len() + 4];
+            (is_ours && is_deceptive(hidden) && !"\r\n\t".contains(hidden))
+                .then_some((hidden, behind))
+        });
+        match hidden {
+            Some((hidden, behind)) => {
+                out.push(hidden);
+                rest = behind;
+                is_other = true;
+            }
+            None => {
+                out.push_str(&escape[..3]);
+                rest = &escape[3..];
+            }
+        }
+    }
+    out.push_str(rest);
+    is_other.then_some(out)
+}
+
 /// Cannot be seen, or changes how its neighbours are seen. What joins letters and emoji stays: people's
 /// languages need it.
 pub fn is_deceptive(c: char) -> bool {

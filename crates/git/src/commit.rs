@@ -201,30 +201,6 @@ pub fn read(repo: &Repo, commit: Oid) -> Result<CommitFacts, GitError> {
     })
 }
 
-/// The messages of the commits that lead from `base` to `head`, the newest first: those that are there, along
-/// the first parents, at most `most`. Merges of other branches say nothing about a change and are left out.
-///
-/// # Errors
-/// When the repository cannot be opened.
-pub fn messages(repo: &Repo, base: Oid, head: Oid, most: usize) -> Result<Vec<String>, GitError> {
-    let git = repo.git()?;
-    let (mut messages, mut next) = (Vec::new(), Some(head.0));
-    let mut steps = 0;
-    while let Some(oid) = next.filter(|oid| *oid != base.0) {
-        // History ends where it was not fetched.
-        let Ok(commit) = git.find_commit(oid) else { break };
-        if commit.parent_count() < 2 {
-            messages.push(String::from_utf8_lossy(commit.message_bytes()).into_owned());
-        }
-        steps += 1;
-        if messages.len() >= most || steps >= 10 * most {
-            break;
-        }
-        next = commit.parent_ids().next();
-    }
-    Ok(messages)
-}
-
 /// When a commit was made, as its committer says; the beginning of 1970 if that time is invalid.
 pub fn time_of(repo: &Repo, commit: Oid) -> Result<DateTime<Utc>, GitError> {
     let seconds = repo.git()?.find_commit(commit.0)?.time().seconds();

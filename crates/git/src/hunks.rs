@@ -4,6 +4,7 @@
 //! and no attribute of the repository is ever consulted. Text that git takes for binary ([`super::encoding`]) has its
 //! lines here all the same: what runs as code is to be read.
 
+use std::fmt;
 use std::path::Path;
 
 use git2::{DiffOptions, Odb, Patch};
@@ -77,10 +78,34 @@ pub struct FileDiff {
     /// It is a symbolic link now: its one line is where it leads.
     #[serde(default)]
     pub is_link: bool,
+    /// It may be executed, or may not any more.
+    #[serde(default)]
+    pub modes: Option<ModeChange>,
     pub hunks: Vec<Hunk>,
     /// Lines; also of a file that is too large to be shown, when it was compared.
     pub added: u32,
     pub deleted: u32,
+}
+
+/// Another mode of a file that is a file before and after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModeChange {
+    old: i32,
+    new: i32,
+}
+
+impl ModeChange {
+    fn of(pair: &FilePair) -> Option<ModeChange> {
+        let (old, new) = (pair.old.as_ref()?, pair.new.as_ref()?);
+        let is_other = old.is_regular() && new.is_regular() && old.mode != new.mode;
+        is_other.then_some(ModeChange { old: old.mode, new: new.mode })
+    }
+}
+
+impl fmt::Display for ModeChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mode {:o} → {:o}", self.old, self.new)
+    }
 }
 
 /// Lines that stand together, with three lines of context around each change.
@@ -186,6 +211,7 @@ fn file(odb: &Odb<'_>, pair: &FilePair, budget: &mut Budget) -> Result<FileDiff,
         opaque: false,
         too_large: false,
         is_link: pair.new.as_ref().is_some_and(|new| new.mode == LINK),
+        modes: ModeChange::of(pair),
         hunks: Vec::new(),
         added: 0,
         deleted: 0,

@@ -32,6 +32,7 @@ mod merge_moves;
 pub mod modules;
 mod names;
 mod one_file;
+mod own_messages;
 mod owners;
 pub mod packed;
 mod partial;
@@ -57,6 +58,7 @@ use serde::{Deserialize, Serialize};
 use self::rate_limit::Limit;
 use patchwright_base::invisible::is_invisible;
 
+pub use self::own_messages::{OwnMessages, own_messages};
 pub use self::refusal::{Denial, Rejection};
 
 /// A git object id (SHA-1).

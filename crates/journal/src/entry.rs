@@ -215,6 +215,9 @@ pub enum Entry {
         /// What was run to show it, when that was new.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reproduction: Option<String>,
+        /// Its replacement is not to be offered.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        without_replacement: bool,
     },
     /// The model is about to be asked to look at these findings once more.
     SecondLook {
@@ -396,8 +399,9 @@ impl Entry {
         let Some(known) = number.checked_sub(1).and_then(|at| findings.get_mut(at)) else { return };
         match self {
             Entry::Replaced { finding, .. } => known.clone_from(finding),
-            Entry::Judged { verdict, reproduction, .. } => {
+            Entry::Judged { verdict, reproduction, without_replacement, .. } => {
                 known.judge(*verdict, reproduction.as_deref());
+                known.replacement.take_if(|_| *without_replacement);
             }
             _ => {}
         }

@@ -63,6 +63,7 @@ pub struct QuestionedFinding<'a> {
 /// # Errors
 /// When the template is damaged, which is a defect.
 pub fn second_look(findings: &[QuestionedFinding<'_>], tag: &str) -> Result<String> {
+    let suggests = findings.iter().any(|questioned| questioned.finding.replacement.is_some());
     let findings = findings.iter().map(|questioned| {
         let QuestionedFinding { number, finding, place } = *questioned;
         context! {
@@ -74,9 +75,11 @@ pub fn second_look(findings: &[QuestionedFinding<'_>], tag: &str) -> Result<Stri
             title => finding.title.as_str(),
             body => finding.body.as_str(),
             quote => finding.quote.as_str(),
+            replacement => finding.replacement.as_deref(),
         }
     });
-    render("task/second_look.md", context! { findings => findings.collect::<Vec<Value>>(), tag })
+    let findings: Vec<Value> = findings.collect();
+    render("task/second_look.md", context! { findings, suggests, tag })
 }
 
 /// A check on both sides of a change, for a reviewer.
@@ -94,11 +97,17 @@ pub fn review_task(task: &ReviewTask<'_>, tag: &str) -> Result<String> {
         Some(run) if run.is_clean() => "passed".to_owned(),
         Some(run) if run.passed() => "exit code 0, but tests of it failed".to_owned(),
         Some(run) if run.is_flaky() => "failed once and passed once".to_owned(),
+        Some(run) if run.exit_code.is_none() && !run.timed_out => verdict(run),
+        Some(run) if run.unrunnable => match &run.note {
+            Some(note) => format!("could not be run here ({note})"),
+            None => "could not be run here".to_owned(),
+        },
         Some(run) => format!("failed ({})", verdict(run)),
         None => "not run".to_owned(),
     };
     let checks = task.checks.iter().enumerate().map(|(at, check)| {
-        let failed = check.after.filter(|run| !run.is_clean());
+        // What cannot be run says nothing about the change.
+        let failed = check.after.filter(|run| !run.is_clean() && !run.unrunnable);
         context! {
             number => at + 1,
             command => check.command,

@@ -138,7 +138,11 @@ impl<'a> Index<'a> {
         };
         // Moved out, because the readings borrow the quote while the finding is changed.
         let quote = std::mem::take(&mut finding.quote);
-        let readings = readings(&quote);
+        // A model has seen what hides in a line as we show it, and quotes it so.
+        let unescaped = text::unescaped(&quote);
+        let mut readings = readings(&quote);
+        let more = unescaped.iter().flat_map(|quote| self::readings(quote));
+        readings.extend(more.map(QuoteVariant::of_unescaped));
         // Models also write the line into the path, as in `src/a.rs:17`.
         let line = finding.line.or(meant.line);
         for file in &meant.files {
@@ -207,7 +211,9 @@ impl<'a> Index<'a> {
             && !found.reading.is_cut
             && finding.path == file.path
             && suggestion::is_allowed(&file.path);
-        let suggestion = finding.replacement.as_deref().filter(|_| may_suggest).and_then(|text| {
+        let replacement = finding.replacement.as_deref().filter(|_| may_suggest);
+        let replacement = replacement.filter(|text| is_plain(text, &found.reading));
+        let suggestion = replacement.and_then(|text| {
             let code = suggestion::TargetLines { path: &file.path, lines: &span.code };
             suggestion::fitted(text, &found.reading, &found.fit, code)
         });
@@ -294,6 +300,12 @@ impl<'a> Index<'a> {
         }
         None
     }
+}
+
+/// Whether a replacement says what is to stand there. Where unseen characters of the quote were escaped for the model,
+/// nobody knows of one in the replacement whether the character or its escape is meant.
+fn is_plain(replacement: &str, reading: &QuoteVariant<'_>) -> bool {
+    !reading.is_unescaped || text::unescaped(replacement).is_none()
 }
 
 /// The quote as it is, and without what is around it; nothing when there is no code in it.

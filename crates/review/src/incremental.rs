@@ -3,8 +3,9 @@
 //! Two findings are one if they have one fingerprint, or are about the same code of one file
 //! with a similar title, because models word and categorise the same thing differently.
 //!
-//! A finding is fixed when its code is gone or its own suggestion was taken, and for no other reason: that a reviewer,
-//! who was told not to repeat himself, does not report it again says nothing.
+//! A finding is fixed when its code is gone or its own suggestion was taken: that a reviewer, who was told not to repeat
+//! himself, does not report it again says nothing. Only one whose code was never found, so that nothing can be looked for,
+//! is fixed when the reviewer was asked for it, has read its file as it has changed since, and does not report it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -150,6 +151,9 @@ pub struct CurrentPullRequest<'a> {
     pub suggest: &'a dyn Fn(&Anchored) -> Option<KnownSuggestion>,
     /// What of the suggestion of a finding stands in its file; `None` when that is unknown.
     pub suggested: &'a dyn Fn(&KnownFinding) -> Option<SuggestionCounts>,
+    /// The reviewer was asked whether this finding, whose code was never found, is still there, and has read its file again,
+    /// which has changed since: that it is not reported says that it is not.
+    pub is_over: &'a dyn Fn(&KnownFinding) -> bool,
     /// Files that have been renamed since the last review: their path now, by the one of that time.
     pub renamed: &'a BTreeMap<String, String>,
 }
@@ -301,8 +305,10 @@ impl Comparison<'_> {
                     continue;
                 }
                 // Silence alone is no fix: the reviewer was told not to repeat himself. The code
-                // must be gone.
-                FindingState::Still if is_silent && !places.stands(&one) => {
+                // must be gone, or the reviewer was asked to repeat himself.
+                FindingState::Still
+                    if is_silent && (!places.stands(&one) || is_answered(&one, now)) =>
+                {
                     one.fate = FindingState::Fixed;
                     fixed_now.push(one);
                     continue;
@@ -360,6 +366,11 @@ fn set_fate(known: &mut KnownFinding, seen: &FindingThreads) {
 /// Its code is nowhere any more, in a file that was read again.
 fn is_gone(one: &KnownFinding, now: &CurrentPullRequest<'_>) -> bool {
     one.code != CodeLocation::NoFile && (now.times)(one) == Some(0) && (now.reread)(&one.path)
+}
+
+/// Nothing else could ever close it: its code was nowhere to be found.
+fn is_answered(one: &KnownFinding, now: &CurrentPullRequest<'_>) -> bool {
+    one.code == CodeLocation::Nowhere && (now.is_over)(one)
 }
 
 /// Its own suggestion stands where its code stood, in a file that was read again.

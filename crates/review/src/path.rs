@@ -178,6 +178,7 @@ mod tests {
             opaque: false,
             too_large: false,
             is_link: false,
+            modes: None,
             hunks: Vec::new(),
             added: 0,
             deleted: 0,

@@ -32,6 +32,8 @@ pub(super) struct QuoteVariant<'q> {
     pub(super) is_fenced: bool,
     /// With the signs of a diff.
     pub(super) is_signed: bool,
+    /// Characters that nobody sees stood in it as escapes.
+    pub(super) is_unescaped: bool,
     layers: usize,
 }
 
@@ -56,6 +58,7 @@ impl<'q> QuoteVariant<'q> {
             is_cut,
             is_fenced: false,
             is_signed: false,
+            is_unescaped: false,
             layers: 0,
         };
         reading.set(lines);
@@ -64,6 +67,11 @@ impl<'q> QuoteVariant<'q> {
             reading.blank_end = reading.blank_end.saturating_sub(1);
         }
         reading
+    }
+
+    /// The same, of a quote in which escapes were replaced.
+    pub(super) fn of_unescaped(self) -> QuoteVariant<'q> {
+        QuoteVariant { is_unescaped: true, ..self }
     }
 
     /// There is no code in it.

@@ -65,13 +65,17 @@ pub(super) fn fitted(
     } else {
         plain(replacement, reading, code)?
     };
-    let code = code.lines;
+    let TargetLines { path, lines: code } = code;
     // Pages of the difference have numbers before their lines, which are no code.
     let has_page_line = |lines: &[&str]| lines.iter().any(|line| is_page_line(line));
     if has_page_line(&replaced.lines) && !has_page_line(code) {
         return None;
     }
-    let shifted: Vec<String> = shift(&replaced.lines, fit);
+    let is_text = TargetLines { path, lines: code }.is_text();
+    let shifted: Vec<String> = match fit {
+        MatchQuality::Exact | MatchQuality::Ends if !is_text => indented(&replaced.lines, code)?,
+        _ => shift(&replaced.lines, fit),
+    };
     if shifted == code {
         return None;
     }
@@ -148,6 +152,27 @@ fn is_fence(code: &[&str]) -> bool {
         .any(|line| line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~"))
 }
 
+/// A replacement whose quote has the indentation of the code. One that has none of it is moved as a whole; of one that
+/// begins without and goes on with it nobody can tell how its lines are meant.
+fn indented(lines: &[&str], code: &[&str]) -> Option<Vec<String>> {
+    let filled = |lines: &[&str]| -> Vec<String> {
+        let filled = lines.iter().filter(|line| !is_blank(line));
+        filled.map(|line| indentation(line).to_owned()).collect()
+    };
+    let least = filled(code).into_iter().min_by_key(String::len).unwrap_or_default();
+    let own = filled(lines);
+    // What is for a preprocessor stands at the margin.
+    let is_for_margin = lines.iter().find(|line| !is_blank(line))?.starts_with('#');
+    if least.is_empty() || is_for_margin || own.first().is_none_or(|first| !first.is_empty()) {
+        return Some(lines.iter().map(|line| (*line).to_owned()).collect());
+    }
+    let is_moved = own.iter().all(|indentation| indentation.len() < least.len());
+    let moved = |line: &&str| {
+        if is_blank(line) { (*line).to_owned() } else { format!("{least}{line}") }
+    };
+    is_moved.then(|| lines.iter().map(moved).collect())
+}
+
 fn shift(lines: &[&str], fit: &MatchQuality) -> Vec<String> {
     let filled =
         |line: &str, shifted: String| if is_blank(line) { line.to_owned() } else { shifted };
@@ -194,6 +219,12 @@ mod tests {
     fn replacements_are_indented_like_the_code() {
         let code = ["    a();", "    b();"];
         check(&code, "    a();\n    b();", "    c();", Some("    c();"));
+        check(&code, "    a();\n    b();", "c();", Some("    c();"));
+        check(&code, "    a();\n    b();", "if x:\n  c()\n", Some("    if x:\n      c()"));
+        check(&code, "    a();\n    b();", "c();\n    d();", None);
+        check(&code, "    a();\n    b();", "    c();\n}", Some("    c();\n}"));
+        check(&code, "    a();\n    b();", "#if X\n    c();", Some("#if X\n    c();"));
+        check_in("list.md", &["  - a"], "  - a", "- b", Some("- b"));
         check(
             &code,
             "a();\nb();",

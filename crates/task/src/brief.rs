@@ -202,7 +202,7 @@ impl Brief {
             expects_change: ExpectedChange::None,
             output_schema: None,
             standing: String::new(),
-            map: map::render(paths.iter().map(String::as_str), sources.subjects),
+            map: map::render(paths.iter().map(String::as_str), sources.subjects, mode),
             image: String::new(),
             found: InstalledPrograms::default(),
             toolchains: environment::toolchains_for(paths),

@@ -203,7 +203,12 @@ pub fn shown(alias: &ToolAlias, schema: &Value, understood: &Value, args: &mut V
         "exec_command" => words_to_script(fields, "cmd"),
         "shell" => script_to_words(fields),
         "update_plan" => plan(alias, fields),
-        "report_finding" => priority(fields),
+        "report_finding" => {
+            priority(fields);
+            confidence(fields);
+            number(fields, "line");
+        }
+        "confirm_finding" | "withdraw_finding" => number(fields, "finding"),
         _ => {}
     }
     drop_nulls(understood, args, MAX_DEPTH);
@@ -214,6 +219,27 @@ fn priority(fields: &mut Map<String, Value>) {
     let Some(said @ Value::String(_)) = fields.get_mut("priority") else { return };
     if let Some(number) = said.as_str().and_then(Priority::spelled) {
         *said = json!(number.number());
+    }
+}
+
+/// A confidence in percent, or as text. What might be of a scale to 5 or 10 is left as it is.
+fn confidence(fields: &mut Map<String, Value>) {
+    let Some(said) = fields.get_mut("confidence") else { return };
+    let spelled = said.as_str().map(|text| text.trim().trim_end_matches('%'));
+    let is_percent = said.as_str().is_some_and(|text| text.trim().ends_with('%'));
+    let value = match spelled {
+        Some(text) => text.trim_end().parse::<f64>().ok(),
+        None => said.as_f64(),
+    };
+    let Some(value) = value.filter(|value| (0.0..=100.0).contains(value)) else { return };
+    *said = json!(if is_percent || value > 10.0 { value / 100.0 } else { value });
+}
+
+/// A number as text.
+fn number(fields: &mut Map<String, Value>, name: &str) {
+    let Some(said @ Value::String(_)) = fields.get_mut(name) else { return };
+    if let Some(number) = said.as_str().and_then(|text| text.trim().parse::<u32>().ok()) {
+        *said = json!(number);
     }
 }
 

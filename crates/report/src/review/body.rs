@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use super::inline;
 use super::{
     ROOM, beyond, details, heading, origin, place, plural, scope, shortfall, skipped, words,
 };
@@ -249,7 +250,15 @@ fn entry(listed: &Listed, room: &BodyBudget) -> String {
         return format!("- {} — {}\n", heading(anchored), place(anchored));
     }
     let mut out = format!("{}\n{}{why}\n\n", heading(anchored), place(anchored));
+    let notes = inline::notes(anchored);
+    if !notes.is_empty() {
+        let _ = writeln!(out, "{notes}\n");
+    }
     let _ = writeln!(out, "{}\n", words(&finding.body, room.body).trim_end());
+    let reproduction = inline::reproduction(finding);
+    if !reproduction.is_empty() && reproduction.len() <= room.body {
+        let _ = writeln!(out, "{reproduction}\n");
+    }
     // A comment on a line would show the code; here the quote does.
     if !finding.quote.trim().is_empty() {
         let _ = writeln!(out, "{}", text::fence(&text::head(&finding.quote, room.quote), ""));

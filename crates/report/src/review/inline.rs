@@ -143,10 +143,7 @@ pub fn comment(anchored: &Anchored, suggestions: bool, commit: &str) -> String {
     let suggestion = anchored.suggestion.as_deref().filter(|_| suggestions);
     let suggestion = suggestion.and_then(suggestion_block).unwrap_or_default();
     let marker = format!("{}\n{}", memory(anchored, commit), marker(&anchored.fingerprint));
-    let is_unconfirmed = anchored.finding.verdict == Verdict::Unconfirmed;
-    let doubt = is_unconfirmed.then(|| "Not confirmed by a second look.".to_owned());
-    let notes = anchored.note().into_iter().chain(doubt).map(|note| format!("*{note}*"));
-    let note = notes.collect::<Vec<_>>().join(" ");
+    let note = notes(anchored);
     let reproduction = reproduction(&anchored.finding);
     let mut out = String::new();
     // The suggestion goes first when the comment is too long: a cut replacement would delete code.
@@ -170,8 +167,16 @@ pub(crate) fn reproduced(finding: &Finding) -> Option<String> {
     Some(if shown.contains('`') { shown.clone() } else { text::fence(shown, "") })
 }
 
+/// What a reader should know about a finding, on one line; empty when there is nothing.
+pub(super) fn notes(anchored: &Anchored) -> String {
+    let is_unconfirmed = anchored.finding.verdict == Verdict::Unconfirmed;
+    let doubt = is_unconfirmed.then(|| "Not confirmed by a second look.".to_owned());
+    let notes = anchored.note().into_iter().chain(doubt).map(|note| format!("*{note}*"));
+    notes.collect::<Vec<_>>().join(" ")
+}
+
 /// How the finding was shown, folded; empty when it was found by reading.
-fn reproduction(finding: &Finding) -> String {
+pub(super) fn reproduction(finding: &Finding) -> String {
     let Some(shown) = reproduced(finding) else { return String::new() };
     format!(
         "<details><summary>Reproduced</summary>\n\n{}\n\n</details>",

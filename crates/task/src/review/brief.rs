@@ -45,6 +45,8 @@ pub struct Sources<'a> {
     /// Short id of the commit that was reviewed before.
     pub since: Option<&'a str>,
     pub earlier: &'a EarlierReviews,
+    /// The findings among them that have no thread, a line each.
+    pub folded: &'a str,
     /// The conversation, oldest first.
     pub comments: &'a [Comment],
     pub trigger: Option<&'a Trigger>,
@@ -95,7 +97,7 @@ pub fn tell(sources: &Sources<'_>) -> Result<ReviewText> {
         })
         .collect();
     let (list, threads) = (review_context.list(0), earlier.others_for_model(sources.stop));
-    let earlier = earlier.for_model(sources.stop);
+    let earlier = earlier.for_model(sources.folded, sources.stop);
     let (earlier, threads) = (earlier.trim(), threads.trim());
     let (commits, moved) = (commits(&opened.messages), submodules::told(&opened.submodules));
     let mut texts = vec![

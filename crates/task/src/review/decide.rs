@@ -60,6 +60,7 @@ pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
         ending;
     let ParsedMessage { summary, findings: said, trouble } = last_words(&ending);
     let rules = &run.config.review;
+    let said = said.into_iter().map(|finding| without_second_look(rules, finding));
     let found: Vec<Finding> = worked.stopped.findings.iter().cloned().chain(said).collect();
     let unrepeated = unrepeated(review_context.sent_back(), &found);
     let unheard = unheard::still(ending.unheard, &found);
@@ -111,6 +112,12 @@ pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
         notes: provenance.input_notes.clone(),
         provenance,
     }
+}
+
+/// A finding that was written into the final message: nobody was asked to look at it once more.
+fn without_second_look(rules: &Review, finding: Finding) -> Finding {
+    let verdict = if rules.second_look { Verdict::Unconfirmed } else { finding.verdict };
+    Finding { verdict, ..finding }
 }
 
 /// The final message, with findings that were written into it.

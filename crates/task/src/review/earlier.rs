@@ -195,9 +195,9 @@ impl EarlierReviews {
         }
     }
 
-    /// Our threads with the replies of people, for the model; sanitised and bounded. Empty when there
+    /// Our threads with the replies of people, for the model, and what is `folded`; sanitised and bounded. Empty when there
     /// are none.
-    pub fn for_model(&self, stop: &Stop) -> String {
+    pub fn for_model(&self, folded: &str, stop: &Stop) -> String {
         let answered: Vec<AnsweredThread<'_>> = self
             .ours()
             .map(|(thread, fingerprint)| AnsweredThread {
@@ -205,7 +205,7 @@ impl EarlierReviews {
                 dismissed: self.is_dismissed(fingerprint),
             })
             .collect();
-        answers::answers(&answered, self.until, &|| stop.is_over(), &mut rand::random)
+        answers::answers(&answered, folded, self.until, &|| stop.is_over(), &mut rand::random)
     }
 
     /// The threads that others began, in the same way.

@@ -9,6 +9,7 @@ pub mod decide;
 pub mod earlier;
 mod files;
 pub mod final_message;
+mod folded;
 pub mod hand_over;
 mod moved;
 mod nearest;

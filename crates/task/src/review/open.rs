@@ -11,7 +11,7 @@ use patchwright_forge::{PullRequest, Repository};
 use patchwright_git::helper;
 use patchwright_git::hunks::{self, Diff};
 use patchwright_git::stop::Stop;
-use patchwright_git::{GitError, Oid, blocking, clone, commit, diff};
+use patchwright_git::{GitError, Oid, blocking, clone, diff, own_messages};
 
 /// Commits of history that are fetched at first, and then more and more of them until both sides meet;
 /// 0 is all.
@@ -54,7 +54,7 @@ pub async fn open(
     base: &Workspace,
     stop: &Stop,
 ) -> Result<ReviewRange> {
-    let (head, met) = common_ancestor(world, admitted.pull_head(), base).await?;
+    let Meeting { head, at: met, depth } = meet(world, admitted.pull_head(), base).await?;
     let merge_base = met.ok_or_else(|| {
         Failure::forge(format!(
             "pull request #{} and `{}` have no commit in common",
@@ -63,9 +63,7 @@ pub async fn open(
         .hint("there is no difference to review; rebase the pull request onto its base branch")
     })?;
     let diff = difference(base, merge_base, head, stop).await?;
-    let repo = base.repo.clone();
-    let messages = blocking(move || commit::messages(&repo, merge_base, head, MAX_MESSAGES)).await;
-    let messages = messages.map_err(|err| workspace::failure(err, "cannot read the commits"))?;
+    let messages = messages(world, admitted, base, (merge_base, head), depth).await?;
     let (repo, opaque) = (base.repo.clone(), opaque(&diff));
     let moved = blocking(move || submodules::moved(&repo, (merge_base, head), &opaque)).await;
     let moved = moved.map_err(|err| workspace::failure(err, "cannot read the submodules"))?;
@@ -78,6 +76,33 @@ fn opaque(diff: &Diff) -> Vec<String> {
     opaque.map(|file| file.path.clone()).collect()
 }
 
+/// What the commits of the pull request say. Where its branch left the base branch longer ago than was fetched, and was
+/// brought up to date since, more is fetched once.
+async fn messages(
+    world: &World,
+    admitted: &AdmittedReview,
+    base: &Workspace,
+    (merge_base, head): (Oid, Oid),
+    depth: u32,
+) -> Result<Vec<String>> {
+    let read = || {
+        let repo = base.repo.clone();
+        blocking(move || own_messages(&repo, merge_base, head, MAX_MESSAGES))
+    };
+    let failed = |err| workspace::failure(err, "cannot read the commits");
+    let mut own = read().await.map_err(failed)?;
+    let more = deeper(depth);
+    // All of a long history is too much for a few words.
+    if !own.is_whole && more != 0 {
+        let refs = [head.to_string(), base.base.to_string()];
+        // Without it less is told.
+        if fetch(world, &admitted.repository, base, &refs, more).await.is_ok() {
+            own = read().await.map_err(failed)?;
+        }
+    }
+    Ok(own.messages)
+}
+
 /// Fetches the head, and as much history of both sides as is needed to find where it left the base branch.
 /// Returns the head and that commit; without the latter they have nothing in common.
 ///
@@ -88,6 +113,18 @@ pub async fn common_ancestor(
     of: PullHead<'_>,
     base: &Workspace,
 ) -> Result<(Oid, Option<Oid>)> {
+    let Meeting { head, at, .. } = meet(world, of, base).await?;
+    Ok((head, at))
+}
+
+/// Where a head left the base branch, and how many commits of both were fetched to find it.
+struct Meeting {
+    head: Oid,
+    at: Option<Oid>,
+    depth: u32,
+}
+
+async fn meet(world: &World, of: PullHead<'_>, base: &Workspace) -> Result<Meeting> {
     let head: Oid = of
         .head
         .parse()
@@ -98,7 +135,7 @@ pub async fn common_ancestor(
         let common = blocking(move || hunks::merge_base(&repo, tip, head)).await;
         match common {
             Ok(None) => {}
-            Ok(found) => return Ok((head, found)),
+            Ok(at) => return Ok(Meeting { head, at, depth }),
             // Commits may be missing until all of them are here.
             Err(_) if depth != 0 => {}
             Err(err) => {
@@ -107,7 +144,7 @@ pub async fn common_ancestor(
         }
         fetch(world, of.repository, base, &[base.base.to_string()], deeper(depth)).await?;
     }
-    Ok((head, None))
+    Ok(Meeting { head, at: None, depth: 0 })
 }
 
 /// The next depth, at which the base is fetched before both sides are compared again.

@@ -1,7 +1,7 @@
 //! What is read of a pull request: all of it, or what came after the last review; and whether there is
 //! anything to read at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,9 @@ pub(super) struct Plan {
     /// Files that have been renamed since the last review: their path now, by the one of that time.
     #[serde(default)]
     pub(super) renamed: BTreeMap<String, String>,
+    /// Files with earlier findings, by their path now, that have changed since the last review.
+    #[serde(default)]
+    pub(super) changed: BTreeSet<String>,
     /// The commit was reviewed before, and people have decided about its findings since: nothing is read, and the verdict
     /// is another one.
     #[serde(default)]
@@ -113,9 +116,9 @@ pub(super) async fn plan(
         }
         return Err(Failure::nothing_to_do(why));
     }
-    let renamed = renamed(run, admitted, base, opened, earlier).await?;
+    let (renamed, changed) = renamed(run, admitted, base, opened, earlier).await?;
     let base = opened.base.to_string();
-    let plan = Plan { since, fresh, scope, renamed, is_judged_anew, base };
+    let plan = Plan { since, fresh, scope, renamed, changed, is_judged_anew, base };
     let text = serde_json::to_vec(&plan)
         .map_err(|err| Failure::internal("the scope cannot be written down").caused_by(err))?;
     run.folder.write(SCOPE_FILE, &text)?;
@@ -214,30 +217,38 @@ async fn reviewed_before(
 }
 
 /// Files that have been renamed since the last look at the pull request, or since something was found in them that only
-/// our threads tell of, as far as the commits are there.
+/// our threads tell of, as far as the commits are there; and which files with findings have changed since that look.
 async fn renamed(
     run: &Run<'_>,
     admitted: &AdmittedReview,
     base: &Workspace,
     opened: &ReviewRange,
     earlier: &EarlierReviews,
-) -> Result<BTreeMap<String, String>> {
+) -> Result<(BTreeMap<String, String>, BTreeSet<String>)> {
     let memory = &earlier.memory;
-    let mut renamed = BTreeMap::new();
+    let (mut renamed, mut since) = (BTreeMap::new(), BTreeSet::new());
     if memory.findings.is_empty() {
-        return Ok(renamed);
+        return Ok((renamed, since));
     }
-    let last = [memory.looked_at.as_str(), &memory.head].into_iter().find(|sha| !sha.is_empty());
+    let has_finding = |path: &str| memory.findings.iter().any(|known| known.path == path);
+    let last =
+        [memory.looked_at.as_str(), memory.head.as_str()].into_iter().find(|sha| !sha.is_empty());
     let commits = earlier.recalled_at().into_iter().take(MOST_RECALLED).chain(last);
     for then in commits.filter_map(|sha| sha.parse::<Oid>().ok()) {
         if !open::has_commit(run.world, admitted, base, then).await {
             continue;
         }
         let changed = open::difference(base, then, opened.head, &run.stop()).await?;
+        if last.is_some_and(|last| last == then.to_string()) {
+            let with_findings = changed.files.iter().filter(|file| {
+                has_finding(&file.path) || file.old_path.as_deref().is_some_and(has_finding)
+            });
+            since.extend(with_findings.map(|file| file.path.clone()));
+        }
         let moved = changed.files.into_iter().filter_map(|file| Some((file.old_path?, file.path)));
         renamed.extend(moved);
     }
-    Ok(renamed)
+    Ok((renamed, since))
 }
 
 /// The last review that this one can continue from: its commit, what it was compared with, and what it left.

@@ -3,7 +3,7 @@
 //! What can be lost is written to the run's folder first; then the review, the sticky comment, our
 //! threads, the verdict. A step that fails does not take back the ones before it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::admit::AdmittedReview;
 use super::claim::{ClaimSlot, HeldClaim};
@@ -158,6 +158,10 @@ pub(super) struct HeadView<'a> {
     pub(super) head: Head<'a>,
     /// Paths now of files that have been renamed since the last review, by the ones of that time.
     pub(super) renamed: &'a BTreeMap<String, String>,
+    /// Files with earlier findings that have changed since the last review.
+    pub(super) changed: &'a BTreeSet<String>,
+    /// Earlier findings without a line that the model was asked to report again while they last.
+    pub(super) unplaced: &'a BTreeSet<String>,
     /// Somebody asked that everything be read, whatever is known.
     pub(super) is_full: bool,
 }
@@ -341,6 +345,12 @@ fn settled(earlier: &EarlierReviews, reviewed: &Reviewed, seen: HeadView<'_>) ->
         times: &|known| standing.times(known),
         suggest: &|found| standing.suggestion(found),
         suggested: &|known| standing.suggested(known),
+        is_over: &|known| {
+            reviewed.conclusion == Conclusion::Done
+                && seen.unplaced.contains(&known.fingerprint)
+                && seen.changed.contains(&known.path)
+                && !left_out(&known.path)
+        },
         renamed: &renamed,
     };
     let mut settled = settle(&earlier.memory, &earlier.seen, reviewed.findings.clone(), &now);
@@ -364,6 +374,7 @@ fn only_added(earlier: &EarlierReviews, reviewed: &Reviewed) -> SettledFindings 
         times: &|_| None,
         suggest: &|_| None,
         suggested: &|_| None,
+        is_over: &|_| false,
         renamed: &BTreeMap::new(),
     };
     // Nor does it push real ones out of the memory.

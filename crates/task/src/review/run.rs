@@ -15,7 +15,7 @@ use super::open::{self, ReviewRange};
 use super::outbox::{Effected, Outbox};
 use super::plan::{Plan, plan};
 use super::publish::{self, HeadView};
-use super::{nearest, salvage, verdict};
+use super::{folded, nearest, salvage, verdict};
 use crate::agent_phase::{self, AgentResult, Phase};
 use crate::brief::Brief;
 use crate::checks::{self, CheckTarget, Checks};
@@ -124,7 +124,8 @@ async fn work(
     let (baseline, evidence) = ready.check(run, &tree, progress).await?;
     let is_file = |path: &str| head.has_file(path);
     let index = Index::new(&opened.diff).with_files(&is_file);
-    let place = |finding: &Finding| nearest::place(&index, &opened.diff, finding);
+    let read = |path: &str| head.file_now(path);
+    let place = |finding: &Finding| nearest::place(&index, &opened.diff, &read, finding);
     let review_context = ReviewContext::new(
         &opened.diff,
         &plan.scope.order,
@@ -133,10 +134,12 @@ async fn work(
         &place,
         page_bytes(run.world.model.output_tokens),
     );
+    let in_head = Head { workspace: &head, diff: &opened.diff };
+    let folded = folded::folded(earlier, plan, in_head);
     let worked = if plan.scope.order.is_empty() {
         agent_phase::nothing_to_ask(&baseline, earlier.notes.clone())
     } else {
-        let brief = ready.brief(run, admitted, &evidence, &review_context);
+        let brief = ready.brief(run, admitted, &evidence, &review_context, &folded.text);
         let brief = run.unless_interrupted(brief).await?;
         progress.phase("Reviewing");
         if let Some(worked) = agent_phase::recorded(run, &head, &baseline, &brief) {
@@ -166,8 +169,13 @@ async fn work(
         index: &index,
         earlier: &earlier.memory.findings,
     });
-    let head = Head { workspace: &head, diff: &opened.diff };
-    let seen = HeadView { head, renamed: &plan.renamed, is_full: admitted.request.full };
+    let seen = HeadView {
+        head: in_head,
+        renamed: &plan.renamed,
+        changed: &plan.changed,
+        unplaced: &folded.unplaced,
+        is_full: admitted.request.full,
+    };
     finish(run, admitted, &ready, seen, reviewed, worked, progress).await
 }
 
@@ -334,6 +342,7 @@ impl PreparedReview<'_> {
         admitted: &AdmittedReview,
         evidence: &Evidence,
         review_context: &ReviewContext<'_>,
+        folded: &str,
     ) -> Result<Brief> {
         let linked = self.linked(run, admitted).await?;
         let told = brief::tell(&brief::Sources {
@@ -342,6 +351,7 @@ impl PreparedReview<'_> {
             rules: &run.config.review,
             since: self.plan.since.as_deref().map(short),
             earlier: &self.earlier,
+            folded,
             comments: &self.earlier.conversation,
             trigger: admitted.request.trigger.as_ref(),
             linked: &linked,

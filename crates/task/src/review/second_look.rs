@@ -51,7 +51,8 @@ pub(crate) async fn take(
         let summary = summary.get_or_insert_with(|| stopped.final_message.clone()).clone();
         run.journal(&Entry::SecondLook { findings: batch.clone(), summary })?;
         review_context.question(&batch);
-        let question = question(&batch, &stopped.findings, review_context)?;
+        let offered = run.config.review.suggestions;
+        let question = question(&batch, &stopped.findings, review_context, offered)?;
         *stopped = agent.continue_with(vec![message(Role::User, question)]).await;
         asked.extend(batch);
     }
@@ -122,7 +123,9 @@ fn batch(findings: &[Finding], asked: &BTreeSet<usize>) -> Vec<usize> {
         if finding.verdict != Verdict::Pending || asked.contains(&number) {
             continue;
         }
-        bytes += finding.body.len().min(MAX_BODY) + finding.quote.len() + finding.title.len();
+        let replacement = finding.replacement.as_ref().map_or(0, String::len);
+        let code = finding.quote.len() + replacement;
+        bytes += finding.body.len().min(MAX_BODY) + code + finding.title.len();
         if batch.len() == MAX_FINDINGS || (bytes > MAX_BYTES && !batch.is_empty()) {
             break;
         }
@@ -135,6 +138,7 @@ fn question(
     batch: &[usize],
     findings: &[Finding],
     review_context: &ReviewContext<'_>,
+    suggestions: bool,
 ) -> Result<String> {
     let asked = |number: &usize| {
         let mut finding = findings.get(number.checked_sub(1)?)?.clone();
@@ -145,12 +149,18 @@ fn question(
         if let Some(code) = placed.code.filter(|code| code.lines().count() <= lines) {
             finding.quote = code;
         }
-        let place = placed.words.unwrap_or_else(|_| text::code(&finding.path));
+        // What is not offered to anybody is not asked about.
+        finding.replacement = placed.suggestion.filter(|_| suggestions);
+        let place = placed.words.unwrap_or_else(|_| match placed.off_diff {
+            Some(lines) => format!("{}, {lines}, off the difference", text::code(&finding.path)),
+            None => text::code(&finding.path),
+        });
         Some((*number, finding, place))
     };
     let asked: Vec<(usize, Finding, String)> = batch.iter().filter_map(asked).collect();
     let texts = asked.iter().flat_map(|(_, finding, _)| {
-        [finding.title.as_str(), finding.body.as_str(), finding.quote.as_str()]
+        let replacement = finding.replacement.as_deref().unwrap_or_default();
+        [finding.title.as_str(), finding.body.as_str(), finding.quote.as_str(), replacement]
     });
     let tag = prompt::tag_of(&texts.collect::<Vec<_>>());
     let questioned = asked.iter().map(|(number, finding, place)| QuestionedFinding {

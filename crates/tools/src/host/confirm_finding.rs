@@ -5,7 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{HostCall, Tool, withdraw_finding};
+use super::withdraw_finding::{self, FindingJudgement};
+use super::{HostCall, Tool};
 use crate::schema;
 use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
 use patchwright_review::finding::Verdict;
@@ -19,6 +20,8 @@ struct Args {
     reason: String,
     /// Only when you ran something that showed the problem: the command, and what came out, in a few lines.
     reproduction: Option<String>,
+    /// True when the finding holds and its replacement is wrong or is not all that has to change: it is posted without.
+    without_replacement: Option<bool>,
 }
 
 pub struct ConfirmFinding;
@@ -40,8 +43,14 @@ impl Tool for ConfirmFinding {
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
         let args: Args = patchwright_guest::tools::parse_args(self.name(), args)?;
         let reproduction = super::review_context(ctx)?.reproduction(args.reproduction.as_deref());
-        let (number, shown) = (args.finding, reproduction.as_deref());
-        withdraw_finding::judge(ctx, number, Verdict::Confirmed, &args.reason, shown)?;
-        Ok(ToolOutput::text(format!("Finding {} is confirmed", args.finding)))
+        let judgement = FindingJudgement {
+            verdict: Verdict::Confirmed,
+            reason: &args.reason,
+            reproduction: reproduction.as_deref(),
+            without_replacement: args.without_replacement.unwrap_or_default(),
+        };
+        withdraw_finding::judge(ctx, args.finding, &judgement)?;
+        let without = if judgement.without_replacement { ", without its replacement" } else { "" };
+        Ok(ToolOutput::text(format!("Finding {} is confirmed{without}", args.finding)))
     }
 }

@@ -12,6 +12,7 @@ use patchwright_base::text;
 use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
 use patchwright_journal::Entry;
 use patchwright_review::finding::{Category, Finding, Priority, Verdict};
+use patchwright_review::title::is_same_title;
 
 /// Most findings of one review that are at least as important as the next one; and of those that must
 /// not be merged.
@@ -46,7 +47,7 @@ struct Args {
     #[schemars(range(min = 0.0, max = 1.0))]
     confidence: f64,
     category: Category,
-    /// What stands in place of the quoted lines; only when it is complete and you are sure.
+    /// What stands in place of the quoted lines; only when it is complete and you are sure. An empty one counts as none.
     replacement: Option<String>,
     /// Only when you ran something that showed the problem: the command, and what came out, in a few lines.
     reproduction: Option<String>,
@@ -80,10 +81,11 @@ impl Tool for ReportFinding {
         // Held from the comparison to the entry: calls of one reply run side by side.
         let mut findings = ctx.findings.lock();
         let on_lines = is_placed.then_some(place.as_str());
-        let is_same = |known: &Finding| is_same(review_context, known, &finding, on_lines);
-        if let Some(at) = findings.iter().position(is_same) {
+        let same = SameFindings { review_context, findings: &findings, new: &finding, on_lines };
+        if let Some(at) = same.replaced() {
             return replace(ctx, review_context, &mut findings[at], at + 1, finding, &place);
         }
+        let beside = same.beside();
         let most = if finding.priority == Priority::P0 { MAX_GRAVE } else { MAX_FINDINGS };
         let too_many =
             findings.iter().filter(|known| known.priority <= finding.priority).count() >= most;
@@ -104,7 +106,7 @@ impl Tool for ReportFinding {
             // The review says how many there were.
             return only_graver("counted only");
         }
-        Ok(ToolOutput::text(format!("Finding {}: {place}", findings.len())))
+        Ok(ToolOutput::text(format!("Finding {}: {place}{beside}", findings.len())))
     }
 }
 
@@ -199,23 +201,32 @@ fn checked(review_context: &ReviewContext<'_>, args: Args) -> Result<Checked, To
     };
     let placed = (review_context.place)(&finding);
     finding.path = placed.path;
-    let asked = |why: &str| Checked::SendBack { finding: finding.clone(), why: why.to_owned() };
-    if finding.quote.trim().is_empty() {
-        return Ok(asked("`quote` is empty; copy the lines that it is about from the file"));
-    }
-    if is_too_long {
-        return Ok(asked("it is too long; quote only the lines that show the problem"));
-    }
-    let why = match placed.words {
-        Ok(place) => return Ok(Checked::Good { finding, place, is_placed: true }),
-        Err(why) if placed.is_changed => why,
-        Err(_) => format!(
-            "this file is not changed by the pull request; the nearest that are: {}",
-            review_context.nearest(&finding.path)
-        ),
+    let why = if finding.quote.trim().is_empty() && placed.has_lines {
+        "`quote` is empty; copy the lines that it is about from the file".to_owned()
+    } else if is_too_long {
+        "it is too long; quote only the lines that show the problem".to_owned()
+    } else {
+        match placed.words {
+            Ok(place) => return Ok(Checked::Good { finding, place, is_placed: true }),
+            // A picture or a mode has no lines that could be quoted.
+            Err(_) if placed.is_changed && !placed.has_lines => {
+                let place = format!("about {} as a whole", text::code(&finding.path));
+                return Ok(Checked::Good { finding, place, is_placed: false });
+            }
+            Err(why) if placed.is_changed => why,
+            Err(_) => format!(
+                "this file is not changed by the pull request; the nearest that are: {}",
+                review_context.nearest(&finding.path)
+            ),
+        }
     };
     if review_context.was_sent_back(&finding) {
-        let place = "kept without a place on the diff".to_owned();
+        let place = match placed.off_diff {
+            Some(lines) => {
+                format!("kept for {lines} of the file, which the difference does not show")
+            }
+            None => "kept without a place on the diff".to_owned(),
+        };
         return Ok(Checked::Good { finding, place, is_placed: false });
     }
     let why = format!(
@@ -225,27 +236,75 @@ fn checked(review_context: &ReviewContext<'_>, args: Args) -> Result<Checked, To
     Ok(Checked::SendBack { finding, why })
 }
 
-/// Both have the same title and stand at the same place, which is `on_lines` for the new one; without a place on the
-/// difference, both quote the same lines of one file.
-fn is_same(
-    review_context: &ReviewContext<'_>,
-    known: &Finding,
-    new: &Finding,
-    on_lines: Option<&str>,
-) -> bool {
-    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
-    if known.verdict == Verdict::Withdrawn
-        || known.path != new.path
-        || words(&known.title) != words(&new.title)
-    {
-        return false;
-    }
-    match ((review_context.place)(known).words.ok(), on_lines) {
-        (Some(known), Some(new)) => known == new,
-        (None, None) => {
-            words(&known.quote) == words(&new.quote)
-                && (known.line == new.line || known.line.is_none() || new.line.is_none())
+/// The findings before, for the question which of them a new one is.
+struct SameFindings<'a> {
+    review_context: &'a ReviewContext<'a>,
+    findings: &'a [Finding],
+    new: &'a Finding,
+    /// Where the new one stands on the difference.
+    on_lines: Option<&'a str>,
+}
+
+impl SameFindings<'_> {
+    /// The one that the new one takes the place of: at the same place with the same title, or, while it is looked at once
+    /// more, the only one there with a similar one. Before that, two similar titles may be two problems of one line.
+    fn replaced(&self) -> Option<usize> {
+        let words = |text: &str| words(text).to_lowercase();
+        let has_title = |at: &usize| words(&self.findings[*at].title) == words(&self.new.title);
+        let here = self.at_same_place();
+        if let Some(same) = here.iter().copied().find(has_title) {
+            return Some(same);
         }
-        _ => false,
+        let is_meant = |at: &usize| {
+            self.review_context.is_questioned(*at + 1)
+                && is_same_title(&self.findings[*at].title, &self.new.title)
+        };
+        match here.into_iter().filter(is_meant).collect::<Vec<_>>().as_slice() {
+            [only] => Some(*only),
+            _ => None,
+        }
     }
+
+    /// What else was reported there, in words; empty when nothing was.
+    fn beside(&self) -> String {
+        let numbers: Vec<String> =
+            self.at_same_place().iter().map(|at| (at + 1).to_string()).collect();
+        match numbers.as_slice() {
+            [] => String::new(),
+            [one] => {
+                format!(", where finding {one} stands: withdraw that one if this takes its place")
+            }
+            several => format!(
+                ", where findings {} stand: withdraw the one that this takes the place of, if any",
+                several.join(", ")
+            ),
+        }
+    }
+
+    /// Those that stand at the place of the new one; without a place on the difference, those that quote the same lines of
+    /// the same file.
+    fn at_same_place(&self) -> Vec<usize> {
+        let is_here = |known: &Finding| {
+            if known.verdict == Verdict::Withdrawn || known.path != self.new.path {
+                return false;
+            }
+            match ((self.review_context.place)(known).words.ok(), self.on_lines) {
+                (Some(known), Some(new)) => known == new,
+                (None, None) => {
+                    words(&known.quote).to_lowercase() == words(&self.new.quote).to_lowercase()
+                        && (known.line == self.new.line
+                            || known.line.is_none()
+                            || self.new.line.is_none())
+                }
+                _ => false,
+            }
+        };
+        let all = self.findings.iter().enumerate();
+        all.filter(|(_, known)| is_here(known)).map(|(at, _)| at).collect()
+    }
+}
+
+/// With single spaces.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

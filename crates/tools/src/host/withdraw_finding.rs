@@ -48,22 +48,36 @@ impl Tool for WithdrawFinding {
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
         let args: Args = patchwright_guest::tools::parse_args(self.name(), args)?;
         super::review_context(ctx)?;
-        judge(ctx, args.finding, Verdict::Withdrawn, &args.reason, None)?;
+        let judgement = FindingJudgement {
+            verdict: Verdict::Withdrawn,
+            reason: &args.reason,
+            reproduction: None,
+            without_replacement: false,
+        };
+        judge(ctx, args.finding, &judgement)?;
         Ok(ToolOutput::text(format!("Finding {} is withdrawn", args.finding)))
     }
 }
 
-/// Writes down what is said of a finding.
+/// What the model says of a finding that it reported.
+pub(super) struct FindingJudgement<'a> {
+    pub(super) verdict: Verdict,
+    pub(super) reason: &'a str,
+    pub(super) reproduction: Option<&'a str>,
+    /// Its replacement is not to be offered.
+    pub(super) without_replacement: bool,
+}
+
+/// Writes it down.
 ///
 /// # Errors
 /// For the model: which findings there are.
 pub(super) fn judge(
     ctx: &HostCall<'_>,
     number: usize,
-    verdict: Verdict,
-    reason: &str,
-    reproduction: Option<&str>,
+    judgement: &FindingJudgement<'_>,
 ) -> Result<(), ToolError> {
+    let FindingJudgement { verdict, reason, reproduction, without_replacement } = *judgement;
     // Held until it is written: calls of one reply run side by side.
     let mut findings = ctx.findings.lock();
     let count = findings.len();
@@ -80,8 +94,10 @@ pub(super) fn judge(
         verdict,
         reason: text::head(reason.trim(), MAX_REASON),
         reproduction: reproduction.map(str::to_owned),
+        without_replacement,
     };
     ctx.journal.append(&entry).map_err(|failure| ToolError::Broken(failure.to_string()))?;
     finding.judge(verdict, reproduction);
+    finding.replacement.take_if(|_| without_replacement);
     Ok(())
 }

@@ -35,6 +35,12 @@ pub struct Placed {
     pub words: Result<String, String>,
     /// The file is one of those that the pull request changes.
     pub is_changed: bool,
+    /// It changes lines of it, which can be quoted.
+    pub has_lines: bool,
+    /// The lines of the file, in words, that hold the code and that the difference does not show.
+    pub off_diff: Option<String>,
+    /// What would be offered in place of the lines.
+    pub suggestion: Option<String>,
     /// The lines that it stands on, as the difference has them.
     pub code: Option<String>,
 }
@@ -226,15 +232,16 @@ pub fn summary(file: &FileDiff) -> String {
         (FileStatus::ModeChanged, _) if file.is_link => "became a symbolic link".to_owned(),
         (FileStatus::ModeChanged, _) => "was a symbolic link and became a file".to_owned(),
     };
+    let modes = file.modes.map(|modes| format!(", {modes}")).unwrap_or_default();
     if file.opaque {
-        return format!("{path}: {what}, not text");
+        return format!("{path}: {what}, not text{modes}");
     }
     let link = if file.is_link && file.status != FileStatus::ModeChanged {
         " (a symbolic link: the line is where it leads)"
     } else {
         ""
     };
-    format!("{path}: {what}{link}, +{} -{}", file.added, file.deleted)
+    format!("{path}: {what}{link}, +{} -{}{modes}", file.added, file.deleted)
 }
 
 /// A path in one visible line.

@@ -134,6 +134,7 @@ mod tests {
             opaque: false,
             too_large: false,
             is_link: false,
+            modes: None,
             hunks: vec![Hunk { lines: first }, Hunk { lines: second }],
             added: 2,
             deleted: 1,
