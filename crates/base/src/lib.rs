@@ -4,6 +4,7 @@
 //! [`waits`] for servers.
 
 pub mod clock;
+pub mod credentials;
 pub mod duration;
 pub mod env;
 pub mod error;
