@@ -65,6 +65,11 @@ fn last_words() -> Turn {
     say("Adds `divide`, which fails for zero.\n\nVerdict: needs work")
 }
 
+/// The end of a review that reports nothing.
+fn nothing_found() -> Turn {
+    say("Adds `divide`.\n\nVerdict: correct")
+}
+
 /// The pull request, and a model that finds what is wrong with it.
 pub(crate) fn with_a_finding() -> (GitHub, Vec<Turn>) {
     let looks = call("read_file", json!({"file_path": "calc.sh"}));
@@ -159,7 +164,7 @@ fn a_pull_request_is_reviewed_on_the_line_that_holds_the_quote() {
 
 #[test]
 fn the_model_is_told_what_people_said_what_changed_and_how_the_checks_went() {
-    let world = TestWorld::new(pull().comment("tom", "Please look at zero."), [last_words()]);
+    let world = TestWorld::new(pull().comment("tom", "Please look at zero."), [nothing_found()]);
     review(&world, &["--dry-run"]).expect(0);
     let texts = opening(&world);
     let task = texts.last().unwrap();

@@ -2,6 +2,7 @@
 //! up to date after pushes, handed over where we may not write.
 
 mod answered;
+mod approvals;
 mod at_once;
 mod bounds;
 mod carried;
@@ -525,7 +526,8 @@ fn a_dismissed_request_for_changes_settles_no_finding() {
 #[test]
 fn a_clean_pull_request_is_approved_when_asked_for() {
     let config = "review:\n  event: approve\n";
-    let world = TestWorld::new(github(), [reviewer([]), reviewer([])].concat());
+    let correct = || say("It adds functions.\n\nVerdict: correct");
+    let world = TestWorld::new(github(), [correct(), correct()]);
     let file = world.path("config.yml");
     fs_err::write(&file, config).unwrap();
     let args = ["review", "acme/app#3", "--full", "--config", &file.display().to_string()];

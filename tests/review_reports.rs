@@ -446,6 +446,7 @@ fn what_is_noted_about_the_input_is_said_once() {
     reviewed.notes = vec!["1 hidden part removed".to_owned(), "2 were withheld".to_owned()];
     let memory = Memory::default();
     let comment = sticky::comment(&Sticky {
+        kept: None,
         reviewed: &reviewed,
         known: &[],
         links: &|_| None,
@@ -537,6 +538,7 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
             .then(|| "https://github.com/acme/app/pull/3#discussion_r1".to_owned())
     };
     let text = sticky::comment(&Sticky {
+        kept: None,
         reviewed: &reviewed,
         known: &known,
         links: &link,
@@ -759,6 +761,7 @@ fn nothing_that_the_model_writes_acts() {
     let short = Body { comment_url: Some("https://github.com/acme/app/pull/3#c"), ..body };
     let (body, short) = (body::body(&body), body::body(&short));
     let sticky = sticky::comment(&Sticky {
+        kept: None,
         reviewed: &reviewed,
         known: std::slice::from_ref(&known),
         links: &|_| Some("https://evil.example/)\n@all".to_owned()),
@@ -858,6 +861,7 @@ fn every_text_fits_and_no_finding_is_lost_silently() {
     }
     let memory = Memory { findings: known.clone(), ..Memory::default() };
     let sticky = sticky::comment(&Sticky {
+        kept: None,
         reviewed: &reviewed,
         known: &known,
         links: &|_| None,
@@ -876,6 +880,7 @@ fn every_text_fits_and_no_finding_is_lost_silently() {
     assert!(comment.chars().count() <= MAX_BODY, "{}", comment.chars().count());
     assert_eq!(inline::fingerprint(&comment), Some("0000000000000001"));
     let draft = check::check(&Check {
+        kept: None,
         reviewed: &reviewed,
         known: &known,
         fail_on: Some(Priority::P2),
@@ -918,6 +923,7 @@ fn the_check_succeeds_only_when_all_was_read_and_nothing_fails() {
             // A check of the repository is broken in what they are made of.
             let fail_on_checks = false;
             let data = Check {
+                kept: None,
                 reviewed,
                 known: &known,
                 fail_on,
@@ -963,6 +969,7 @@ fn a_check_of_several_lines_is_shown_with_its_line_ends() {
         tests: None,
     }];
     let draft = check::check(&Check {
+        kept: None,
         reviewed: &reviewed,
         known: &[],
         fail_on: None,
@@ -1012,6 +1019,7 @@ fn the_check_is_not_green_over_what_matters() {
         reviewed.evidence.rows = rows;
         let known = [known(&one, FindingState::New)];
         let draft = check::check(&Check {
+            kept: None,
             reviewed: &reviewed,
             known: &known,
             fail_on: defaults.fail_on,
@@ -1043,6 +1051,7 @@ fn the_check_has_annotations_on_the_new_side() {
     let reviewed = reviewed(vec![right.clone(), left.clone(), on_line]);
     let page = "https://github.com/acme/app/pull/3#issuecomment-1";
     let draft = check::check(&Check {
+        kept: None,
         reviewed: &reviewed,
         known: &known,
         fail_on: Some(Priority::P1),

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{BASE, last_words, pull, result, review};
+use super::{BASE, last_words, nothing_found, pull, report, result, review};
 use crate::support::github::GitHub;
 use crate::support::model::{Turn, call, say, stall, unauthorized};
 use crate::support::world::TestWorld;
@@ -26,7 +26,7 @@ fn check(turns: &[Turn], env: &[(&str, &str)], args: &[&str]) {
         let world = env.iter().fold(world, |world, (name, value)| world.set(name, *value));
         review(&world, args).expect(40);
         let world = env.iter().fold(world, |world, (name, _)| world.unset(name));
-        world.model.replace([last_words()]);
+        world.model.replace([nothing_found()]);
         if is_pushed {
             world.github.push_to_pull(8, &[("README.md", "# calc, which calculates\n")]);
         }
@@ -60,13 +60,38 @@ fn a_review_that_was_cut_short_without_a_word_about_the_change_has_read_nothing_
 #[test]
 fn a_review_that_ends_at_a_limit_with_words_has_read_what_it_was_shown() {
     let looks = call("read_file", json!({"file_path": "calc.sh"}));
-    let world = TestWorld::new(pull(), [looks, say("It divides."), last_words()]);
+    let world = TestWorld::new(pull(), [looks, say("It divides."), nothing_found()]);
     review(&world, &["--max-turns", "1"]).expect(40);
     assert_eq!(result(&world)["coverage"]["read_files"], 1);
     review(&world, &[]).expect(10);
     world.github.push_to_pull(8, &[("README.md", "# calc, which calculates\n")]);
     review(&world, &[]).expect(0);
     assert!(!is_shown(&world));
+}
+
+/// Prose is on no line: what was found and not reported yet is reported in the last reply.
+#[test]
+fn what_a_review_reports_in_its_last_reply_is_posted() {
+    let looks = || call("read_file", json!({"file_path": "calc.sh"}));
+    let reports = || last_words().and(report(&json!({})));
+    let world = TestWorld::new(pull(), [looks(), reports()]);
+    let output = review(&world, &["--max-turns", "1"]).expect(40);
+    assert!(
+        output.stderr.contains("split the work into smaller pull requests"),
+        "{}",
+        output.stderr
+    );
+    let told = told_last(&world);
+    assert!(told.contains("This run ends now: the limit on turns was reached."), "{told}");
+    assert!(told.contains("report with `report_finding` everything that you have found"), "{told}");
+    assert_eq!(world.github.review_comments(8).len(), 1);
+    assert_eq!(result(&world)["coverage"]["read_files"], 1);
+    review(&world, &[]).expect(10);
+    // Whatever else it calls is not run.
+    let world = TestWorld::new(pull(), [looks(), reports().and(looks())]);
+    review(&world, &["--max-turns", "1"]).expect(40);
+    assert_eq!(world.github.review_comments(8).len(), 1);
+    assert_eq!(world.model.requests().len(), 2);
 }
 
 /// What was asked for last has been answered by nobody.
@@ -95,7 +120,7 @@ fn a_line_is_read_to_its_end_or_not_at_all() {
     for (content, code, is_read) in [(near.as_str(), 0, true), (far.as_str(), 20, false)] {
         let files = [("far.sh", content)];
         let github = GitHub::new().repository("acme/app", BASE).pull(8, "Far", "far", &files);
-        let world = TestWorld::new(github, [last_words()]);
+        let world = TestWorld::new(github, [nothing_found()]);
         review(&world, &[]).expect(code);
         assert_eq!(told_last(&world).contains("evil.example/END"), is_read);
         let coverage = &result(&world)["coverage"];
@@ -105,7 +130,7 @@ fn a_line_is_read_to_its_end_or_not_at_all() {
     let files = [("far.sh", far.as_str())];
     let github = GitHub::new().repository("acme/app", BASE).pull(8, "Far", "far", &files);
     let page = |from: u64| call("read_diff", json!({"path": "far.sh", "from": from}));
-    let turns = (0..801).step_by(30).map(page).chain([last_words()]);
+    let turns = (0..801).step_by(30).map(page).chain([nothing_found()]);
     let world = TestWorld::new(github, turns);
     review(&world, &[]).expect(0);
     assert!(told_last(&world).contains("evil.example/END"));
@@ -114,7 +139,7 @@ fn a_line_is_read_to_its_end_or_not_at_all() {
 /// What an earlier review has read stays read when a later one meets its limit at once.
 #[test]
 fn a_review_without_a_reply_changes_nothing_about_what_was_read_before() {
-    let world = TestWorld::new(pull(), [last_words(), last_words()]);
+    let world = TestWorld::new(pull(), [nothing_found(), nothing_found()]);
     review(&world, &[]).expect(0);
     let first = world.github.head_of(8);
     world.github.push_to_pull(8, &[("more.sh", "echo more\n")]);
@@ -138,7 +163,7 @@ fn a_large_pull_request_is_read_to_its_end_over_pushes() {
     let files: Vec<(&str, &str)> =
         names.iter().map(|name| (name.as_str(), content.as_str())).collect();
     let github = GitHub::new().repository("acme/app", BASE).pull(8, "Much", "much", &files);
-    let world = TestWorld::new(github, vec![last_words(); 9]);
+    let world = TestWorld::new(github, vec![nothing_found(); 9]);
     let unread = |result: &Value| -> Vec<String> {
         let skipped = result["coverage"]["skipped"].as_array().unwrap().iter();
         let unread = skipped.filter(|file| file["why"] == "not_read");

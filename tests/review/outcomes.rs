@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use super::{BASE, DIVIDE, last_words, pull, pull_with, report, result, review};
+use super::{BASE, DIVIDE, last_words, nothing_found, pull, pull_with, report, result, review};
 use crate::support::github::GitHub;
 use crate::support::world::TestWorld;
 
@@ -188,7 +188,7 @@ fn an_archived_repository_takes_no_review_and_can_be_read() {
 
         hint: unarchive the repository in its settings, or use `--dry-run` to post nothing"#]],
     );
-    let world = TestWorld::new(archived(), [last_words()]);
+    let world = TestWorld::new(archived(), [nothing_found()]);
     review(&world, &["--dry-run"]).expect(0);
 }
 
@@ -219,7 +219,7 @@ fn the_fork_may_be_gone() {
 
 #[test]
 fn an_older_commit_of_the_pull_request_is_reviewed_when_it_is_named() {
-    let world = TestWorld::new(pull(), [last_words()]);
+    let world = TestWorld::new(pull(), [nothing_found()]);
     let older = world.github.head_of(8);
     world.github.push_to_pull(8, &[("more.sh", "true\n")]);
     review(&world, &["--dry-run", "--head", &older]).expect(0);

@@ -1,7 +1,7 @@
 //! What the commits of a pull request say: its own, also after its branch was brought up to date, and nothing about how
 //! a commit is to be written.
 
-use super::{last_words, opening, pull, review};
+use super::{nothing_found, opening, pull, review};
 use crate::support::git_repo::git;
 use crate::support::world::TestWorld;
 
@@ -24,7 +24,7 @@ fn update_branch(world: &TestWorld, commits: usize) {
 #[test]
 fn its_commits_are_its_own_after_the_base_branch_was_merged() {
     for commits in [3, 70] {
-        let world = TestWorld::new(pull(), [last_words()]);
+        let world = TestWorld::new(pull(), [nothing_found()]);
         update_branch(&world, commits);
         world.github.push_to_pull(8, &[("more.sh", "echo more\n")]);
         review(&world, &["--dry-run"]).expect(0);

@@ -4,7 +4,7 @@
 use expect_test::expect;
 use serde_json::json;
 
-use super::{last_words, outputs, pull, pull_with, report, result, review};
+use super::{last_words, nothing_found, outputs, pull, pull_with, report, result, review};
 use crate::support::github::GitHub;
 use crate::support::model::{call, quota, say};
 use crate::support::world::TestWorld;
@@ -175,7 +175,7 @@ fn a_check_is_one_of_the_repository_and_a_file_one_of_the_change() {
         call("read_diff", json!({"path": "README.md"})),
         call("read_diff", json!({})),
         call("shell_command", json!({"command": "echo ran"})),
-        last_words(),
+        nothing_found(),
     ];
     let world = TestWorld::new(pull(), turns);
     review(&world, &["--dry-run"]).expect(0);

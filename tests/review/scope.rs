@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{BASE, DIVIDE, last_words, opening, outputs, report, result, review};
+use super::{BASE, DIVIDE, last_words, nothing_found, opening, outputs, report, result, review};
 use crate::support::git_repo::symlink;
 use crate::support::github::GitHub;
 use crate::support::model::call;
@@ -67,7 +67,7 @@ fn after_a_push_only_what_is_new_is_read() {
         "divide",
         &[("calc.sh", DIVIDE), ("more.sh", "first\n")],
     );
-    let world = TestWorld::new(github, [last_words(), last_words()]);
+    let world = TestWorld::new(github, [nothing_found(), nothing_found()]);
     review(&world, &[]).expect(0);
     let first = world.github.head_of(8);
     world.github.push_to_pull(8, &[("more.sh", "first\nsecond\n")]);
@@ -92,7 +92,7 @@ fn after_a_force_push_everything_is_read_again() {
         "divide",
         &[("calc.sh", DIVIDE), ("more.sh", "first\n")],
     );
-    let world = TestWorld::new(github, [last_words(), last_words()]);
+    let world = TestWorld::new(github, [nothing_found(), nothing_found()]);
     review(&world, &[]).expect(0);
     world.github.force_push(8, &[("calc.sh", DIVIDE), ("more.sh", "other\n")], true);
     review(&world, &[]).expect(0);
@@ -113,7 +113,7 @@ fn a_pull_request_of_300_files_stays_in_its_budget_and_says_what_was_not_read() 
     let turns = [
         call("read_diff", json!({"path": "src/part_299.sh"})),
         call("read_diff", json!({"from": 298})),
-        last_words(),
+        nothing_found(),
     ];
     let world = TestWorld::new(github, turns);
     review(&world, &["--dry-run"]).expect(20);
@@ -152,7 +152,7 @@ fn a_large_file_is_read_page_by_page() {
         &[("big.sh", content.as_str())],
     );
     // The first page ends where the opening does.
-    let world = TestWorld::new(github, [last_words()]);
+    let world = TestWorld::new(github, [nothing_found()]);
     review(&world, &["--dry-run"]).expect(20);
     let result = result(&world);
     let read = result["coverage"]["read_lines"].as_u64().unwrap();
@@ -176,7 +176,7 @@ fn after_a_partial_review_the_rest_and_what_is_new_are_read() {
     let files: Vec<(&str, &str)> =
         names.iter().map(|name| (name.as_str(), content.as_str())).collect();
     let github = GitHub::new().repository("acme/app", BASE).pull(8, "Much", "much", &files);
-    let world = TestWorld::new(github, vec![last_words(); 3]);
+    let world = TestWorld::new(github, vec![nothing_found(); 3]);
     review(&world, &[]).expect(20);
     let skipped = |result: &Value, why: &str| -> Vec<String> {
         let all = result["coverage"]["skipped"].as_array().unwrap().iter();

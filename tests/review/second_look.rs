@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{BASE, last_words, opening, outputs, pull, report, result, review};
+use super::{BASE, last_words, nothing_found, opening, outputs, pull, report, result, review};
 use crate::support::github::GitHub;
 use crate::support::model::{Turn, call, quota, say};
 use crate::support::world::TestWorld;
@@ -361,7 +361,7 @@ fn the_model_knows_the_commits_and_what_others_have_said_on_the_lines() {
         .pull(8, "Add divide", "divide", &[("calc.sh", super::DIVIDE)])
         .by("rita")
         .body("Fixes #7.");
-    let world = TestWorld::new(github, [last_words()]);
+    let world = TestWorld::new(github, [nothing_found()]);
     world.github.comment_on_line("lintbot[bot]", 8, "calc.sh", 6, "Quote the operands.");
     let settled = world.github.comment_on_line("tom", 8, "calc.sh", 5, "Why not `div`? <!-- x -->");
     world.github.reply("rita", settled, "Because of the other one.");

@@ -3,9 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::{adds, github, newest_result, review, reviewer, sticky, table, verdicts};
+use super::{adds, finding, github, newest_result, review, reviewer, sticky, table, verdicts};
 use crate::support::git_repo::{deleted, file, git, submodule};
 use crate::support::github::GitHub;
+use crate::support::model::say;
 use crate::support::world::{Output, TestWorld};
 
 /// Title and conclusion of the newest check on the newest commit.
@@ -72,6 +73,27 @@ fn an_update_of_the_branch_and_an_empty_commit_keep_the_verdict() {
     }
 }
 
+/// They are nowhere else on the page.
+#[test]
+fn the_words_of_the_model_stay_when_none_is_asked() {
+    let words = "It adds functions; `q=0` is not handled.\n\nVerdict: needs work";
+    let world = TestWorld::new(github().actions_token(), [say(words), say(words)]);
+    review(&world).expect(0);
+    let expected = is("neutral", "No findings, but the model says that it needs work");
+    assert_eq!(check(&world), expected);
+    let read = world.github.head_of(3);
+    for push in [update_branch, empty_commit] {
+        push(&world);
+        reviewed_again(&world).expect(10);
+        let sticky = sticky(&world);
+        let said = format!("Of `{}`, the last commit that a model has read:", &read[..7]);
+        assert_eq!(sticky.matches(&said).count(), 1, "{sticky}");
+        assert!(sticky.contains("`q=0` is not handled."), "{sticky}");
+        assert!(sticky.contains("no open findings, but the model says"), "{sticky}");
+        assert_eq!(check(&world), expected);
+    }
+}
+
 #[test]
 fn a_check_of_the_repository_that_fails_is_not_shaken_off_by_an_empty_commit() {
     let world = TestWorld::new(github().actions_token(), reviewer([]));
@@ -79,6 +101,9 @@ fn a_check_of_the_repository_that_fails_is_not_shaken_off_by_an_empty_commit() {
     review(&world).expect(0);
     let expected = is("failure", "1 check fails that passed before");
     assert_eq!(check(&world), expected);
+    let heading = "no open findings, 1 check fails that did not fail before\n";
+    assert!(sticky(&world).contains(heading), "{}", sticky(&world));
+    assert!(sticky(&world).contains("<details open><summary>1 check fails"), "{}", sticky(&world));
     empty_commit(&world);
     reviewed_again(&world).expect(10);
     assert_eq!(check(&world), expected);
@@ -95,6 +120,25 @@ fn what_is_gone_with_its_file_is_fixed() {
     world.github.push_entries_to_pull(3, &[deleted("calc.py")]);
     reviewed_again(&world).expect(10);
     assert_eq!(table(&world), ["fixed: Adds 3"]);
+    assert_eq!(check(&world), is("success", "No findings"));
+}
+
+/// Its code was there before the change, and is there after it.
+#[test]
+fn a_finding_in_a_file_that_is_taken_back_is_fixed() {
+    let about = finding("old.py", "import os", "Imports too much", 0);
+    let world = TestWorld::new(github().actions_token(), reviewer([about]));
+    let extended = "import os\nimport sys\n";
+    world.github.push_to_pull(3, &[("old.py", extended)]);
+    review(&world).expect(0);
+    assert_eq!(check(&world).0, "failure");
+    // A merge of the base branch takes nothing back.
+    update_branch(&world);
+    reviewed_again(&world).expect(10);
+    assert_eq!(check(&world).0, "failure");
+    world.github.push_to_pull(3, &[("old.py", "import os\n")]);
+    reviewed_again(&world).expect(10);
+    assert_eq!(table(&world), ["fixed: Imports too much"]);
     assert_eq!(check(&world), is("success", "No findings"));
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{finding, newest_result, review, reviewer};
 use crate::support::git_repo::{Entry, file, git, git_bytes, git_with_input};
 use crate::support::github::GitHub;
-use crate::support::model::Turn;
+use crate::support::model::{Turn, say};
 use crate::support::world::TestWorld;
 
 const APPROVING: &str = "review:\n  event: approve\n";
@@ -63,7 +63,7 @@ fn code_behind_a_nul_in_utf_16_or_in_place_of_a_binary_file_is_read() {
 fn what_is_binary_in_truth_hinders_nothing_and_is_named() {
     let png = [&[0x89, b'P', b'N', b'G', 13, 10, 26, 10, 0, 0, 0, 13][..], &[0xd7; 400]].concat();
     for (path, content) in [("logo.png", png.clone()), ("tool", [&[0, 1][..], &png].concat())] {
-        let world = world(&evil(path, content), reviewer([]));
+        let world = world(&evil(path, content), [say("It adds.\n\nVerdict: correct")]);
         let config = world.path("config.yml");
         fs_err::write(&config, APPROVING).unwrap();
         let config = config.display().to_string();

@@ -1,5 +1,5 @@
-//! What the model is told of its limits: warnings on the way, and at a limit one last turn without tools, for
-//! the words that go with what was done.
+//! What the model is told of its limits: warnings on the way, and at a limit one last turn for the words that go with
+//! what was done. It is without tools, but for a reviewer, who reports in it what it has found.
 
 use std::future::Future;
 
@@ -14,9 +14,11 @@ use patchwright_provider::catalogue;
 use patchwright_provider::item::Usage;
 
 /// Percent of a limit that has ended the work.
-pub(super) const REACHED: u8 = 100;
+pub const REACHED: u8 = 100;
 /// Tokens of the words at the end, as they are reckoned with beforehand.
 const WORDS: u64 = 2000;
+/// What a reviewer may call in its last turn: they decide about what is posted and read nothing.
+pub const LAST_CALLS: [&str; 3] = ["report_finding", "withdraw_finding", "confirm_finding"];
 
 impl Agent<'_> {
     /// Another request may be sent, and leaves enough for the last words.
@@ -87,29 +89,48 @@ impl Agent<'_> {
         if warned.is_empty() {
             return Ok(());
         }
-        let rest = prompt::text("task/limit_near.md").map_err(StopKind::Machine)?;
+        let name =
+            if self.is_review() { "task/limit_near_review.md" } else { "task/limit_near.md" };
+        let rest = prompt::text(name).map_err(StopKind::Machine)?;
         let items = vec![history::note(format!("{} {}", lines.join(" "), rest.trim()))];
         self.record(&Entry::Warned { limits: warned, items })
     }
 
-    /// At a limit the model says once more what was done and what is left, without tools, where that is
-    /// affordable. Nothing that goes wrong with it changes how the run ended.
+    /// At a limit the model says once more what was done and what is left, where that is affordable. A reviewer reports
+    /// what it has found and not reported yet: its words alone are on no lines. Nothing that goes wrong with it changes
+    /// how the run ended.
     pub(super) async fn wrap_up(&mut self, which: LimitKind) -> Result<(), StopKind> {
         if self.is_sub_agent() || !self.can_wrap_up(which) {
             return Ok(());
         }
         self.use_all_time();
         self.give_up_calls()?;
-        let text = prompt::text("task/wrap_up.md").map_err(StopKind::Machine)?;
+        let (name, choice) = if self.is_review() {
+            ("task/wrap_up_review.md", ToolChoice::Auto)
+        } else {
+            ("task/wrap_up.md", ToolChoice::None)
+        };
+        let text = prompt::text(name).map_err(StopKind::Machine)?;
         let sentence = StopKind::Budget(which).sentence();
         let items = vec![history::note(format!("This run ends now: {sentence}. {}", text.trim()))];
         self.record(&Entry::Warned { limits: vec![(which.word().to_owned(), REACHED)], items })?;
         self.tell_asked();
         let history = &self.state.history;
-        let reply = self.request(history.items(), ToolChoice::None, history.previous()).await?;
+        let reply = self.request(history.items(), choice, history.previous()).await?;
         self.append_reply(reply)?;
+        if self.is_review() {
+            self.run_last_calls().await?;
+        }
         self.tell_turn_ended();
         Ok(())
+    }
+
+    /// Takes what the last turn of a reviewer reports. Whatever else it calls is given up.
+    async fn run_last_calls(&mut self) -> Result<(), StopKind> {
+        let pending = self.state.pending().into_iter().enumerate();
+        let calls = pending.filter(|(_, call)| LAST_CALLS.contains(&call.name.as_str())).collect();
+        self.run_calls(calls).await?;
+        self.give_up_calls()
     }
 
     /// Dollars that the last turn costs at least, which the work leaves over.

@@ -141,8 +141,8 @@ impl StopKind {
         matches!(self, StopKind::Cancelled | StopKind::Provider(_) | StopKind::NewSandbox)
     }
 
-    /// What a person can do about it.
-    pub fn hints(self) -> Vec<String> {
+    /// What a person can do about it. `smaller` is what the work could be split into.
+    pub fn hints(self, smaller: &str) -> Vec<String> {
         match self {
             StopKind::Provider(err) => {
                 Failure::from(err).hints.into_iter().map(|hint| hint.text).collect()
@@ -161,7 +161,7 @@ impl StopKind {
                     LimitKind::Dollars => "`limits.max-cost-usd`",
                     LimitKind::Turns | LimitKind::Time => "the limit",
                 };
-                vec![format!("raise {limit}, or split the work into smaller issues")]
+                vec![format!("raise {limit}, or split the work into smaller {smaller}")]
             }
             _ => Vec::new(),
         }

@@ -144,6 +144,10 @@ impl<'a> Agent<'a> {
         self
     }
 
+    pub(super) fn is_review(&self) -> bool {
+        self.review.is_some()
+    }
+
     /// Works on what `opening` asks for until the model is done or something ends the run.
     pub async fn run(&mut self, opening: Vec<Item>) -> Stopped {
         let opened = self.open(opening);
@@ -324,7 +328,7 @@ impl<'a> Agent<'a> {
         Ok(())
     }
 
-    async fn run_calls(&mut self, calls: Vec<(usize, ToolCall)>) -> Result<(), StopKind> {
+    pub(super) async fn run_calls(&mut self, calls: Vec<(usize, ToolCall)>) -> Result<(), StopKind> {
         // Calls of a model that is asked no more are run as it meant them.
         let profile = self.state.prompt.as_ref().and_then(|prompt| prompt.profile.as_deref());
         let former = former(&self.spec.tools, profile)?;

@@ -16,6 +16,7 @@ pub mod session;
 mod tag;
 mod title;
 mod triage;
+mod verdict;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -36,6 +37,7 @@ pub use review::{QuestionedFinding, ReviewCheck, ReviewTask, review_task, second
 pub use tag::{fresh_tag, tag_of};
 pub use title::{TitleRequest, title};
 pub use triage::{TriageCandidate, TriageTask, triage_task};
+pub use verdict::{VerdictRequest, verdict};
 
 macro_rules! embedded {
     ($($name:literal),* $(,)?) => {
@@ -97,6 +99,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/learn.md",
     "task/learn_system.md",
     "task/limit_near.md",
+    "task/limit_near_review.md",
     "task/nudge.md",
     "task/output.md",
     "task/output_ahead.md",
@@ -112,7 +115,9 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/triage.md",
     "task/unchanged.md",
     "task/unfinished_reply.md",
+    "task/verdict.md",
     "task/wrap_up.md",
+    "task/wrap_up_review.md",
     "tools/apply_patch.md",
     "tools/apply_patch_function.md",
     "tools/bash.md",

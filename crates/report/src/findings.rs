@@ -13,6 +13,7 @@ use patchwright_forge::Side;
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::{Category, Finding, Priority, Verdict};
 use patchwright_review::incremental::{FindingState, KnownFinding};
+use patchwright_types::outcome::Conclusion;
 use patchwright_types::reviewed::{Coverage, Reviewed, Skipped, SkippedBecause};
 
 /// The whole file.
@@ -185,7 +186,7 @@ pub fn line(anchored: &Anchored) -> String {
 
 /// How much was found in how much, as a line of a terminal. `known` is what became of all findings.
 pub fn headline(reviewed: &Reviewed, known: &[KnownFinding]) -> String {
-    let found = review::found(reviewed.findings.len(), reviewed.since.as_deref(), known);
+    let found = found(reviewed, known);
     let is_earlier = |file: &&Skipped| file.why == SkippedBecause::Earlier;
     let unchanged = match reviewed.coverage.skipped.iter().filter(is_earlier).count() {
         0 => String::new(),
@@ -193,6 +194,22 @@ pub fn headline(reviewed: &Reviewed, known: &[KnownFinding]) -> String {
         count => format!(" ({count} files are unchanged since an earlier review)"),
     };
     format!("{found}; read {}{unchanged}", review::read(&reviewed.coverage))
+}
+
+/// What was found, as far as the review came to a result.
+fn found(reviewed: &Reviewed, known: &[KnownFinding]) -> String {
+    let has_ended = matches!(
+        reviewed.conclusion,
+        Conclusion::Done | Conclusion::NothingToDo | Conclusion::Partial | Conclusion::Budget
+    );
+    if !has_ended && reviewed.findings.is_empty() {
+        return "the review came to no result".to_owned();
+    }
+    let found = review::found(reviewed.findings.len(), reviewed.since.as_deref(), known);
+    if review::is_without_reason(reviewed, known, None) {
+        return format!("{found}, but {}", review::SAYS_NEEDS_WORK);
+    }
+    found
 }
 
 /// The file as text, indented, with a line end.

@@ -10,6 +10,7 @@ pub mod incremental;
 mod lines;
 pub mod most_known;
 mod occurrences;
+pub mod overall;
 mod part;
 mod path;
 mod quote;

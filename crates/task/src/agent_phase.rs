@@ -18,7 +18,7 @@ use super::install::{self, InstallRequests};
 use super::mcp;
 use super::packing::Packing;
 use super::progress::Progress;
-use super::review::second_look;
+use super::review::{agreement, second_look};
 use super::run::Run;
 use super::structured::{self, Output};
 use super::tell::tell;
@@ -120,6 +120,7 @@ pub(super) fn rebuilt(
         touched: std::collections::BTreeSet::new(),
         notes,
     };
+    agreement::recorded(&run.folder.recorded, &mut stopped);
     second_look::recorded(&run.folder.recorded, &mut stopped);
     let settled = asked::since_told(&run.folder.recorded);
     title::recorded(settled, &mut stopped);
@@ -405,7 +406,7 @@ async fn converse(
     Ok(Conversation { stopped, work, output, image })
 }
 
-/// What is asked of the model beyond its work: a second look at what it found, and an answer in a form.
+/// What is asked of the model beyond its work: findings that fit its verdict, a second look at them, and an answer in a form.
 async fn last_words(
     phase: &Phase<'_>,
     agent: &mut Agent<'_>,
@@ -414,6 +415,7 @@ async fn last_words(
     stopped: &mut Stopped,
 ) -> Result<Output> {
     if let Some(review_context) = review_context {
+        agreement::take(phase, agent, settled, review_context, stopped).await?;
         second_look::take(phase, agent, settled, review_context, stopped).await?;
     }
     structured::take(phase, agent, settled, brief, stopped).await

@@ -311,7 +311,7 @@ impl FinishedJob {
             published,
             commit: self.judged.commit,
             stop: self.worked.stopped.reason.word(),
-            hints: self.worked.stopped.reason.hints(),
+            hints: self.worked.stopped.reason.hints("issues"),
             folder: run.folder.path.clone(),
             repo: checkout.workspace.repo,
         }

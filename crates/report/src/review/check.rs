@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use super::kept_words::KeptWords;
 use super::{
-    beyond, counts, details, is_anything, is_left_out, is_whole, not_read, open, plural, read,
-    shortfall, skipped, state, sticky,
+    SAYS_NEEDS_WORK, beyond, counts, details, is_anything, is_left_out, is_whole,
+    is_without_reason, not_read, open, plural, read, shortfall, skipped, state, sticky,
 };
 use crate::sections;
 use patchwright_base::text;
@@ -46,6 +47,8 @@ pub struct Check<'a> {
     pub withheld: &'a [Priority],
     /// Findings that were open at the last look, and of which nothing but that is remembered.
     pub forgotten: usize,
+    /// What a model said of an earlier commit, for a review that asked none.
+    pub kept: Option<&'a KeptWords>,
     /// The page that has the findings. Without one, the check does.
     pub page: Option<&'a str>,
     /// Findings that an annotation shows, because no comment on their lines does.
@@ -94,7 +97,11 @@ impl Check<'_> {
         {
             CheckConclusion::ActionRequired
         // The operator's word for findings that are worth a look and no reason to stop: those go into `fail_on`.
-        } else if self.open_from(self.neutral_on) > 0 || self.is_left_out() {
+        } else if self.open_from(self.neutral_on) > 0
+            || self.is_left_out()
+            // How grave it is, nobody knows: as a finding that is worth a look.
+            || is_without_reason(self.reviewed, self.known, self.kept)
+        {
             CheckConclusion::Neutral
         } else {
             CheckConclusion::Success
@@ -131,6 +138,9 @@ pub fn check(check: &Check<'_>) -> CheckDraft {
         _ if !is_anything(reviewed) && found == 0 => NOTHING_WAS_READ.to_owned(),
         (0, 0) if check.forgotten > 0 => {
             format!("{} beyond what is remembered", plural(check.forgotten, "open finding"))
+        }
+        (0, 0) if is_without_reason(reviewed, check.known, check.kept) => {
+            format!("No findings, but {SAYS_NEEDS_WORK}")
         }
         (0, 0) if is_whole(reviewed) => "No findings".to_owned(),
         (0, 0) => "No findings in what was read".to_owned(),

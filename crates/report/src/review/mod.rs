@@ -8,6 +8,7 @@ pub mod body;
 pub mod check;
 pub mod claim;
 pub mod inline;
+pub mod kept_words;
 pub mod limit;
 pub mod state;
 pub mod sticky;
@@ -15,12 +16,16 @@ pub mod unreviewed;
 
 use std::fmt::Write as _;
 
+use self::kept_words::KeptWords;
 use super::origin::{self, Origin};
 use super::{MAX_BODY, markdown, sections};
 use patchwright_base::text;
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::{MOST_FINDINGS, Priority};
 use patchwright_review::incremental::{FindingState, KnownFinding};
+use patchwright_review::overall::{self, OverallVerdict};
+use patchwright_types::evidence::newly_failing;
+use patchwright_types::outcome::Conclusion;
 use patchwright_types::reviewed::{Coverage, Reviewed, Skipped, SkippedBecause};
 
 /// Characters that our texts stay below, so that a marker always fits.
@@ -181,6 +186,28 @@ pub fn found(count: usize, since: Option<&str>, known: &[KnownFinding]) -> Strin
 pub fn open(known: &[KnownFinding]) -> impl Iterator<Item = &KnownFinding> {
     known.iter().filter(|known| matches!(known.fate, FindingState::New | FindingState::Still))
 }
+
+/// Whether the model says that the change needs work, and nothing that was found is a reason for it: no finding, none that
+/// is not shown, and no check that the change breaks. Where no model was asked, what one said before and gave no reason
+/// for is `kept`.
+pub fn is_without_reason(
+    reviewed: &Reviewed,
+    known: &[KnownFinding],
+    kept: Option<&KeptWords>,
+) -> bool {
+    let said = match (reviewed.conclusion, kept) {
+        (Conclusion::NothingToDo, Some(kept)) if known.is_empty() => kept.verdict(),
+        _ => overall::said(&reviewed.summary),
+    };
+    said == Some(OverallVerdict::NeedsWork)
+        && open(known).next().is_none()
+        && reviewed.below == 0
+        && reviewed.dropped == 0
+        && newly_failing(&reviewed.evidence).is_empty()
+}
+
+/// The heading where [`is_without_reason`] holds.
+pub(crate) const SAYS_NEEDS_WORK: &str = "the model says that it needs work";
 
 /// Whether the review looked at everything that it was to look at.
 pub fn is_whole(reviewed: &Reviewed) -> bool {

@@ -4,9 +4,10 @@
 
 use std::fmt::Write as _;
 
+use super::kept_words::{self, KeptWords};
 use super::{
-    ROOM, beyond, details, is_anything, is_left_out, is_whole, open, origin_in_short, plural,
-    scope, shortfall, skipped, state, title_cell, words,
+    ROOM, SAYS_NEEDS_WORK, beyond, details, is_anything, is_left_out, is_whole, is_without_reason,
+    open, origin_in_short, plural, scope, shortfall, skipped, state, title_cell, words,
 };
 use crate::pr_body::is_plain_url;
 use crate::{self as report, sections};
@@ -14,6 +15,8 @@ use patchwright_base::text;
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::Verdict;
 use patchwright_review::incremental::{FindingState, KnownFinding, Memory};
+use patchwright_types::evidence::newly_failing;
+use patchwright_types::outcome::Conclusion;
 use patchwright_types::reviewed::Reviewed;
 
 /// What the comment is made of.
@@ -25,6 +28,8 @@ pub struct Sticky<'a> {
     pub links: &'a dyn Fn(&str) -> Option<String>,
     /// Findings that are in a review's body only.
     pub review_url: Option<&'a str>,
+    /// What a model said of an earlier commit, for a review that asked none.
+    pub kept: Option<&'a KeptWords>,
     /// Sentences of ours that people should know first.
     pub remarks: &'a [String],
     /// What the next review starts from.
@@ -91,7 +96,7 @@ fn assembled(sticky: &Sticky<'_>, budget: &Budget) -> String {
             "Reviews of this pull request are paused; `@{name} review` starts one.\n"
         );
     }
-    out.push_str(&summary(reviewed, budget.words));
+    out.push_str(&summary(sticky, budget.words));
     let table = rows_of(reviewed, sticky.known, sticky.links, budget.rows);
     if !table.is_empty() {
         let _ = writeln!(out, "{table}");
@@ -108,14 +113,19 @@ fn assembled(sticky: &Sticky<'_>, budget: &Budget) -> String {
     out
 }
 
-/// The model's words, folded when they are many.
-fn summary(reviewed: &Reviewed, most: usize) -> String {
+/// The model's words, folded when they are many. A review that asked no model has those of the last one that did.
+fn summary(sticky: &Sticky<'_>, most: usize) -> String {
+    let reviewed = sticky.reviewed;
     let words = if most == 0 { String::new() } else { words(&reviewed.summary, most) };
-    match words.trim() {
-        "" => String::new(),
-        few if few.len() <= OPEN_WORDS => format!("{few}\n\n{}\n\n", sections::BY_MODEL),
+    let said = match words.trim() {
+        "" if reviewed.conclusion == Conclusion::NothingToDo => {
+            return sticky.kept.map(|kept| kept.again(most)).unwrap_or_default();
+        }
+        "" => return String::new(),
+        few if few.len() <= OPEN_WORDS => format!("{few}\n\n{}", sections::BY_MODEL),
         many => details("What the model says about the change", many),
-    }
+    };
+    kept_words::kept(&reviewed.head, &said)
 }
 
 /// What was read, what is not shown, and where the comments are.
@@ -157,6 +167,11 @@ fn folded(reviewed: &Reviewed, most: usize) -> String {
         [] => String::new(),
         _ => details(&sections::checks(evidence), &sections::evidence(evidence)),
     };
+    // What the change breaks is the first thing that people have to see.
+    let checks = match newly_failing(evidence).len() {
+        0 => checks,
+        _ => checks.replacen("<details>", "<details open>", 1),
+    };
     let all = [
         ("checks", checks),
         ("what was not read", details("What was not read", &skipped(&reviewed.coverage))),
@@ -175,12 +190,20 @@ fn verdict(sticky: &Sticky<'_>) -> String {
     let reviewed = sticky.reviewed;
     let count = open(sticky.known).count();
     let counts = super::counts(open(sticky.known).map(|known| known.priority));
-    match count {
+    let findings = match count {
         0 if is_left_out(&reviewed.coverage.skipped) => "nothing to review".to_owned(),
         0 if !is_anything(reviewed) => "nothing was read".to_owned(),
+        0 if is_without_reason(reviewed, sticky.known, sticky.kept) => {
+            format!("no open findings, but {SAYS_NEEDS_WORK}")
+        }
         0 if is_whole(reviewed) => "no open findings".to_owned(),
         0 => "no open findings in what was read".to_owned(),
         count => format!("{} ({counts})", plural(count, "open finding")),
+    };
+    match newly_failing(&reviewed.evidence).len() {
+        0 => findings,
+        1 => format!("{findings}, 1 check fails that did not fail before"),
+        several => format!("{findings}, {several} checks fail that did not fail before"),
     }
 }
 

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::unheard::{self, UnheardFinding};
 use crate::run::Run;
 use patchwright_agent::state::State;
+use patchwright_agent::{LAST_CALLS, REACHED};
 use patchwright_base::error::Result;
 use patchwright_journal::{Entry, Line};
 use patchwright_provider::Reply;
@@ -19,6 +20,9 @@ pub(super) struct AnsweredLines {
     answered: Vec<(String, Range<usize>)>,
     /// Lines that were shown since.
     unanswered: Vec<(String, Range<usize>)>,
+    /// The model was told that a limit ends the review, so its next reply is the last one; and it has given that.
+    is_wrapping_up: bool,
+    has_wrapped_up: bool,
     /// Where in `answered` those begin that only the last reply came after.
     newest: usize,
     /// The last reply was words alone, so the model had come to an end, by itself or because it was asked to.
@@ -61,7 +65,9 @@ impl AnsweredLines {
         match entry {
             Entry::Shown { path, from, to } => self.unanswered.push((path.clone(), *from..*to)),
             Entry::Replied { reply, .. } => {
-                self.is_concluded = has_concluded(reply);
+                self.has_wrapped_up = std::mem::take(&mut self.is_wrapping_up);
+                self.is_concluded =
+                    has_concluded(reply) || (self.has_wrapped_up && has_reported(reply));
                 if says_something(reply) {
                     self.newest = self.answered.len();
                     self.answered.append(&mut self.unanswered);
@@ -80,7 +86,13 @@ impl AnsweredLines {
                     self.unanswered.clear();
                 }
             }
-            Entry::CallStarted { .. } | Entry::CallEnded { .. } => self.is_concluded = false,
+            Entry::Warned { limits, .. } => {
+                self.is_wrapping_up = limits.iter().any(|(_, percent)| *percent >= REACHED);
+            }
+            // The last reply reports beside its words; nothing comes of it that the model would have to hear.
+            Entry::CallStarted { .. } | Entry::CallEnded { .. } => {
+                self.is_concluded &= self.has_wrapped_up;
+            }
             _ => {}
         }
     }
@@ -91,6 +103,17 @@ fn says_something(reply: &Reply) -> bool {
     let has_call = reply.items.iter().any(|item| matches!(item, Item::Call(_)));
     let is_refused = matches!(reply.stop, StopReason::Refusal | StopReason::ContentFilter);
     !is_refused && (has_call || !reply.text().trim().is_empty())
+}
+
+/// The last words at a limit, with what was found and not reported before.
+fn has_reported(reply: &Reply) -> bool {
+    let is_report = |item: &Item| match item {
+        Item::Call(call) => LAST_CALLS.contains(&call.name.as_str()),
+        _ => true,
+    };
+    reply.stop == StopReason::EndTurn
+        && !reply.text().trim().is_empty()
+        && reply.items.iter().all(is_report)
 }
 
 fn has_concluded(reply: &Reply) -> bool {

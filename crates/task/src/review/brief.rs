@@ -18,7 +18,7 @@ use patchwright_git::stop::Stop;
 use patchwright_policy::Globs;
 use patchwright_prompt::{self as prompt, ReviewCheck, ReviewTask};
 use patchwright_provider::catalogue::Model;
-use patchwright_tools::review::ReviewContext;
+use patchwright_tools::review::{ReviewContext, shown_path};
 use patchwright_types::evidence::Evidence;
 use patchwright_types::reviewed::{Skipped, SkippedBecause};
 use patchwright_types::task::{Limits, Trigger};
@@ -34,6 +34,8 @@ const BYTES_PER_TOKEN: u64 = 3;
 /// Bytes of one commit's message, and of all.
 const MAX_MESSAGE: usize = 2 << 10;
 const MAX_MESSAGES: usize = 16 << 10;
+/// Files that are named of those without a difference to show.
+const MAX_UNSHOWN: usize = 20;
 /// Characters of one file's difference that do not pay off to be cut in two.
 const SMALL: usize = 4 << 10;
 
@@ -96,7 +98,8 @@ pub fn tell(sources: &Sources<'_>) -> Result<ReviewText> {
             after: row.head.as_ref(),
         })
         .collect();
-    let (list, threads) = (review_context.list(0), earlier.others_for_model(sources.stop));
+    let list = review_context.list(0) + &unshown(sources.skipped);
+    let threads = earlier.others_for_model(sources.stop);
     let earlier = earlier.for_model(sources.folded, sources.stop);
     let (earlier, threads) = (earlier.trim(), threads.trim());
     let (commits, moved) = (commits(&opened.messages), submodules::told(&opened.submodules));
@@ -185,6 +188,24 @@ fn left_out(skipped: &[Skipped]) -> String {
     let there = reasons.iter().filter(|(why, _)| skipped.iter().any(|file| file.why == *why));
     let words: Vec<&str> = there.map(|(_, words)| words.as_str()).collect();
     words.join(", or ")
+}
+
+/// Files of which no difference is shown and that can be looked at all the same, a line each.
+fn unshown(skipped: &[Skipped]) -> String {
+    let words = |why: SkippedBecause| match why {
+        SkippedBecause::TooLarge => Some("too large to be shown"),
+        SkippedBecause::NotText => Some("not text"),
+        _ => None,
+    };
+    let files = skipped.iter().filter_map(|file| Some((shown_path(&file.path), words(file.why)?)));
+    let named = files.clone().take(MAX_UNSHOWN);
+    let mut out: String =
+        named.map(|(path, why)| format!("{path}: not under review, {why}\n")).collect();
+    let more = files.count().saturating_sub(MAX_UNSHOWN);
+    if more > 0 {
+        let _ = writeln!(out, "[{more} more are not under review for these reasons]");
+    }
+    out
 }
 
 /// What the commits say that the pull request is made of, a paragraph each; no more than fits.

@@ -1,7 +1,9 @@
 //! A pull request, reviewed: read the change on the pinned head, find, place, post once.
 
 pub mod admit;
+pub(crate) mod agreement;
 mod answered;
+mod approval;
 pub mod brief;
 mod claim;
 mod code_search;

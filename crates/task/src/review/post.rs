@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::approval;
 use super::publish::{Origin, Work};
 use super::sticky;
 use patchwright_base::error::{Failure, Result};
@@ -134,21 +135,12 @@ fn event(work: &Work<'_>) -> ReviewEvent {
             ReviewEvent::RequestChanges
         }
         ReviewEvent::Approve => {
-            let is_clean = open.is_empty()
-                && work.withheld.is_empty()
-                && work.reviewed.below == 0
-                && work.reviewed.dropped == 0
-                && sticky::forgotten(work) == 0
-                && work.origin == Origin::Here
-                && work.doubt.is_none()
-                && work.pull.head_sha == work.reviewed.head
-                && review::is_whole(work.reviewed)
-                // What an earlier review read is not approved by one that read nothing: that one may have had its reasons,
-                // or a person may have taken the approval back.
-                && work.reviewed.coverage.read_files > 0
-                && work.reviewed.evidence.is_clean();
             let is_new = standing != Some(ReviewState::Approved);
-            if is_clean && is_new { ReviewEvent::Approve } else { ReviewEvent::Comment }
+            if is_new && approval::is_due(work) {
+                ReviewEvent::Approve
+            } else {
+                ReviewEvent::Comment
+            }
         }
     }
 }

@@ -10,9 +10,10 @@ use super::claim::{ClaimSlot, HeldClaim};
 use super::code_search::{CodeSearch, Head};
 use super::earlier::EarlierReviews;
 use super::outbox::Outbox;
+use super::scope::ChangesSince;
 use super::sticky::StickyOutcome;
 use super::verdict::Unwritten;
-use super::{files, hand_over, moved, post, sticky, threads, verdict, withhold};
+use super::{approval, files, hand_over, moved, post, sticky, threads, verdict, withhold};
 use crate::admit::must_be_same;
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
@@ -57,6 +58,8 @@ pub(super) struct Work<'a> {
     pub(super) settled: &'a SettledFindings,
     /// The difference that was read; absent for what was handed over.
     pub(super) diff: Option<&'a Diff>,
+    /// What came after the commit that was reviewed before, where that is known.
+    pub(super) changed_since: Option<&'a ChangesSince>,
     /// As it is now.
     pub(super) pull: &'a PullRequest,
     /// See [`Publishable::placed_at`].
@@ -158,6 +161,8 @@ pub(super) struct HeadView<'a> {
     pub(super) head: Head<'a>,
     /// Paths now of files that have been renamed since the last review, by the ones of that time.
     pub(super) renamed: &'a BTreeMap<String, String>,
+    /// What came after the commit that was reviewed before, where that is known.
+    pub(super) changed_since: Option<&'a ChangesSince>,
     /// Files with earlier findings that have changed since the last review.
     pub(super) changed: &'a BTreeSet<String>,
     /// Earlier findings without a line that the model was asked to report again while they last.
@@ -196,6 +201,7 @@ pub(super) async fn publish_at(
         earlier,
         settled,
         diff: found.seen.map(|seen| seen.head.diff),
+        changed_since: found.seen.and_then(|seen| seen.changed_since),
         pull,
         placed_at: found.placed_at,
         doubt: found.doubt,
@@ -236,8 +242,9 @@ fn over(pull: &PullRequest) -> Option<Failure> {
 
 /// The review, the comment, our threads and the check, one after the other.
 async fn put(work: &Work<'_>, before: PublishedReview) -> Result<PublishedReview> {
-    let posted = post::post(work).await?;
+    let mut posted = post::post(work).await?;
     post::take_back(work, &posted).await?;
+    posted.remarks.extend(approval::take_back(work, posted.review).await?);
     let sticky = sticky::write(work, &posted).await?;
     let (comment, may_not, lost) = match sticky {
         StickyOutcome::Written(comment) => (comment, None, None),

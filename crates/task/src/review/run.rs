@@ -15,7 +15,7 @@ use super::open::{self, ReviewRange};
 use super::outbox::{Effected, Outbox};
 use super::plan::{Plan, plan};
 use super::publish::{self, HeadView};
-use super::{folded, nearest, salvage, verdict};
+use super::{approval, folded, nearest, salvage, verdict};
 use crate::agent_phase::{self, AgentResult, Phase};
 use crate::brief::Brief;
 use crate::checks::{self, CheckTarget, Checks};
@@ -133,7 +133,8 @@ async fn work(
         &checks.commands,
         &place,
         page_bytes(run.world.model.output_tokens),
-    );
+    )
+    .beside(patchwright_report::review::open(&earlier.memory.findings).count());
     let in_head = Head { workspace: &head, diff: &opened.diff };
     let folded = folded::folded(earlier, plan, in_head);
     let worked = if plan.scope.order.is_empty() {
@@ -172,6 +173,7 @@ async fn work(
     let seen = HeadView {
         head: in_head,
         renamed: &plan.renamed,
+        changed_since: plan.fresh.as_ref(),
         changed: &plan.changed,
         unplaced: &folded.unplaced,
         is_full: admitted.request.full,
@@ -212,7 +214,13 @@ async fn prepare<'a>(
     claim: &'a ClaimSlot,
     progress: &Progress,
 ) -> Result<PreparedReview<'a>> {
-    admit::wanted(&run.config.review, &admitted.pull)?;
+    if let Err(failure) = admit::wanted(&run.config.review, &admitted.pull) {
+        // A label that keeps reviews away must not keep what was approved before other commits came.
+        if !run.config.dry_run {
+            approval::take_back_unread(run, admitted, "it is not reviewed").await;
+        }
+        return Err(failure);
+    }
     let id = &admitted.repository.id;
     let trigger = admitted.request.trigger.as_ref();
     run.unless_interrupted(admit::labeled(run.world, &run.config, id, trigger)).await?;
@@ -262,7 +270,7 @@ async fn finish(
         }
         None
     };
-    run.conclude(&outcome, &worked.stopped.reason.hints());
+    run.conclude(&outcome, &worked.stopped.reason.hints("pull requests"));
     salvage::tell_end(run, &reviewed, published.as_ref());
     // What may not be posted is posted by the same command, with a better token: made anew, the review would be paid for
     // again, and might not find again what has failed the check.

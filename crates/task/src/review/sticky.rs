@@ -7,6 +7,7 @@ use super::post::{self, PostedReview};
 use super::publish::{Doubt, Origin, Work};
 use patchwright_base::error::Result;
 use patchwright_forge::{Comment, ForgeError};
+use patchwright_report::review::kept_words::KeptWords;
 use patchwright_report::review::sticky::{self, Sticky};
 use patchwright_report::{self as report, review, review::state};
 use patchwright_review::incremental::Memory;
@@ -48,6 +49,7 @@ pub(super) async fn write(work: &Work<'_>, posted: &PostedReview) -> Result<Stic
         known: &work.settled.findings,
         links: &link,
         review_url: posted.url.as_deref().or(latest.map(|review| review.html_url.as_str())),
+        kept: kept_words(work).as_ref(),
         remarks: &remarks,
         memory: &memory,
         mention: &outbox.config.respond.mention,
@@ -86,6 +88,11 @@ pub(super) async fn write(work: &Work<'_>, posted: &PostedReview) -> Result<Stic
             Ok(StickyOutcome::Failed(err.to_string()))
         }
     }
+}
+
+/// What the model said at an earlier commit, by the comment as it was.
+pub(super) fn kept_words(work: &Work<'_>) -> Option<KeptWords> {
+    KeptWords::of(&work.earlier.sticky.as_ref()?.body)
 }
 
 /// Where the threads are, by fingerprint: the new comments have addresses now.

@@ -1,6 +1,7 @@
 //! The check run on the reviewed commit.
 
 use super::admit::AdmittedReview;
+use super::approval;
 use super::claim::{AnnouncedCheck, ClaimSlot};
 use super::earlier::EarlierReviews;
 use super::outbox::Outbox;
@@ -25,7 +26,8 @@ pub(super) fn of(work: &Work<'_>) -> CheckConclusion {
 }
 
 fn draft(work: &Work<'_>, page: Option<&str>, annotated: &[&Anchored]) -> CheckDraft {
-    let draft = check::check(&data(work, page, annotated));
+    let kept = sticky::kept_words(work);
+    let draft = check::check(&Check { kept: kept.as_ref(), ..data(work, page, annotated) });
     match work.doubt {
         Some(Doubt::Retargeted { from }) => check::retargeted(draft, from, &work.pull.base_branch),
         Some(Doubt::FailedBefore) => check::failed_before(draft),
@@ -194,9 +196,10 @@ pub(super) async fn nothing_to_read(
     }
 }
 
-/// Says on the commit that its review came to no result, so that nobody takes an older check, or none,
-/// for a good sign.
+/// Says on the commit that its review came to no result, so that nobody takes an older check, an older approval, or
+/// none, for a good sign.
 pub(super) async fn not_run(run: &Run<'_>, admitted: &AdmittedReview, why: &str) {
+    approval::take_back_unread(run, admitted, "its review came to no result").await;
     let Ok(outbox) = Outbox::of(run, admitted) else { return };
     let why = outbox.redactor.redact(why);
     let draft = check::not_run(&admitted.head, &why, run.environment.run_url.as_deref());
@@ -216,6 +219,7 @@ fn data<'a>(work: &'a Work<'a>, page: Option<&'a str>, annotated: &'a [&'a Ancho
         handed_over: work.origin == Origin::HandedOver,
         withheld: &work.withheld,
         forgotten: sticky::forgotten(work),
+        kept: None,
         page,
         annotated,
     }

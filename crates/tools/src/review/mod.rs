@@ -57,6 +57,8 @@ pub struct ReviewContext<'a> {
     pub place: AnchorFinding<'a>,
     /// Bytes of one answer of `read_diff`.
     pub page_bytes: usize,
+    /// Findings of earlier reviews that were open when this one began.
+    pub open_before: usize,
     /// Shown rows of files, by position in `diff`.
     shown: Mutex<BTreeMap<usize, Vec<Range<usize>>>>,
     /// Findings that were sent back, in order.
@@ -85,12 +87,20 @@ impl<'a> ReviewContext<'a> {
             checks,
             place,
             page_bytes,
+            open_before: 0,
             shown: Mutex::default(),
             sent_back: Mutex::default(),
             questioned: Mutex::default(),
             has_run: AtomicBool::default(),
             checking: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// Beside so many findings of earlier reviews that are open.
+    #[must_use]
+    pub fn beside(mut self, open_before: usize) -> ReviewContext<'a> {
+        self.open_before = open_before;
+        self
     }
 
     /// The changed file that a path means: as it is named now or was before, or as a model may write
