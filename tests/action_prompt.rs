@@ -34,9 +34,11 @@ fn a_schedule_opens_one_pull_request_and_brings_it_up_to_date() {
     {
         assert!(said.contains(line), "{line}: {said}");
     }
+    world.github.review_as("ann", 8, "CHANGES_REQUESTED", "Say so in the NEWS.", &[]);
     world.model.add(fix());
     world.run(&["action"]).expect(0);
     assert_eq!(world.github.pulls().len(), 1);
+    assert!(world.told().contains("Say so in the NEWS."), "{}", world.told());
 }
 
 #[test]

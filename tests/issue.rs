@@ -1,5 +1,6 @@
 //! Issue to pull request: the real program against GitHub and a model, from one command.
 
+mod again;
 mod checks;
 mod failures;
 mod held_back;

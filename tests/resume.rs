@@ -233,7 +233,8 @@ fn a_signal_ends_the_run_with_its_work_kept_and_the_next_one_goes_on() {
         assert!(output.stderr.contains("the work so far is in draft #"), "{}", output.text());
         assert_eq!(fs_err::read_dir(world.path("state/sandboxes")).unwrap().count(), 0);
         let comments = world.github.comments(7);
-        assert!(comments[0].body.contains("interrupted"), "{comments:?}");
+        let said = "**Patchwright was interrupted**\n\nPull request: #8 (the work so far)\n";
+        assert!(comments[0].body.starts_with(said), "{comments:?}");
     }
 }
 

@@ -163,6 +163,9 @@ fn what_may_not_be_rewritten_stays_and_the_change_is_proposed_from_another_branc
         let output = world.issue().expect(0);
         assert!(output.stderr.contains("may not be rewritten"), "{}", output.text());
         assert_eq!(world.github.pulls().len(), count, "{}", output.text());
+        let newest = world.github.pulls().remove(count - 1);
+        let beside = "#8 is open for this as well. A rule lets nobody rewrite its branch";
+        assert!(newest.body.contains(beside), "{}", newest.body);
         // The same once more is there.
         world.model.add(fix());
         world.issue().expect(0);

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use git2::{Commit, ObjectType, PackBuilder, Repository};
@@ -78,7 +79,12 @@ pub(super) fn append<W: Write>(
     }
     let packs = if options.is_apart { None } else { packs(git)? };
     match packs {
-        Some(packs) => copy_objects(git, commit, &packs, tar)?,
+        Some(packs) => {
+            let beside = options.beside.as_ref().map(|(_, oid)| git.find_commit(oid.0));
+            let commits = iter::once(Ok(commit.clone())).chain(beside);
+            let commits = commits.collect::<Result<Vec<_>, git2::Error>>()?;
+            copy_objects(git, commits, &packs, tar)?;
+        }
         // Of a sparse checkout the packs have far more. Borrowed objects lie outside of the mirror, and the sandbox cannot reach them.
         None => pack(git, &history, options, tar)?,
     }
@@ -208,11 +214,11 @@ fn packs(git: &Repository) -> Result<Option<Vec<PathBuf>>, GitError> {
     Ok((1..=2 * MAX_PACKS).contains(&packs.len()).then_some(packs))
 }
 
-/// Copies the packs, and what the commit and its ancestors have outside of them: commits that we
+/// Copies the packs, and what the commits and their ancestors have outside of them: commits that we
 /// made ourselves. Other loose objects belong to other runs.
-fn copy_objects<W: Write>(
-    git: &Repository,
-    commit: &Commit<'_>,
+fn copy_objects<'r, W: Write>(
+    git: &'r Repository,
+    commits: Vec<Commit<'r>>,
     packs: &[PathBuf],
     tar: &mut Tar<W>,
 ) -> Result<(), GitError> {
@@ -220,8 +226,19 @@ fn copy_objects<W: Write>(
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         copy(tar, path, &format!(".git/objects/pack/{name}"))?;
     }
-    let mut commit = commit.clone();
     let mut copied = HashSet::new();
+    for commit in commits {
+        copy_loose(git, commit, &mut copied, tar)?;
+    }
+    Ok(())
+}
+
+fn copy_loose<'r, W: Write>(
+    git: &'r Repository,
+    mut commit: Commit<'r>,
+    copied: &mut HashSet<git2::Oid>,
+    tar: &mut Tar<W>,
+) -> Result<(), GitError> {
     // A fetched commit is in a pack. A loose one is ours, and its ancestors are examined until the
     // first that was fetched.
     while loose(git, commit.id()).exists() {

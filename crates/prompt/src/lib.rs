@@ -7,6 +7,8 @@
 //! decides where it stands and between which tags.
 
 mod checks;
+mod earlier_pull;
+mod issue_news;
 mod judge;
 mod learn;
 mod mcp;
@@ -29,6 +31,8 @@ use patchwright_provider::ToolDeclaration;
 use patchwright_provider::catalogue::Model;
 
 pub use checks::{FailedCheck, baseline, check_failed};
+pub use earlier_pull::{EarlierPullTask, earlier_pull};
+pub use issue_news::{IssueNews, issue_news};
 pub use judge::{JudgedAttempt, judge};
 pub use learn::{MaintainerRemark, learn};
 pub use mcp::{mcp_prompt, tools_changed};
@@ -87,6 +91,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/cut_reply.md",
     "task/describe.md",
     "task/dropped.md",
+    "task/earlier_pull.md",
     "task/empty_reply.md",
     "task/exec.md",
     "task/failed_edits.md",
@@ -94,6 +99,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/fix_ci.md",
     "task/handover.md",
     "task/issue.md",
+    "task/issue_news.md",
     "task/judge.md",
     "task/judge_system.md",
     "task/learn.md",

@@ -209,3 +209,26 @@ pub fn failed(
 fn link(url: Option<&str>) -> String {
     url.filter(|url| is_plain_url(url)).map(|url| format!(" · [run]({url})")).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pull_request_of_a_comment_is_read_from_its_second_line_alone() {
+        let failure = Failure::nothing_to_do("issue #7 was closed");
+        let marker = "<!-- patchwright:progress run=r v=1 -->";
+        assert_eq!(pull_request_in(&failed(&failure, None, Some(12), marker)), Some(12));
+        let own = failure.output("pull-request-number", "9");
+        assert_eq!(pull_request_in(&failed(&own, None, Some(12), marker)), Some(9));
+        let plan = Plan::default();
+        let running = Running { state: "x", plan: &plan, run_url: None, earlier: Some(3), marker };
+        assert_eq!(pull_request_in(&self::running(&running)), Some(3));
+        assert_eq!(
+            pull_request_in("**Patchwright: done**\n\nPull request: #8 (1 check)\n"),
+            Some(8)
+        );
+        let by_model = "**Patchwright: done**\n\n*The model says:*\n\nPull request: #8\n";
+        assert_eq!(pull_request_in(by_model), None);
+    }
+}

@@ -1,10 +1,12 @@
-//! The words of a person beside what an issue says, when they meet a run that had begun without them: it is resumed,
-//! and its model is told them.
+//! What people said when it meets a run that had begun without it: the words of a person beside what an issue says, and
+//! what the issue has by now. The run is resumed, and its model is told.
 
 use std::path::{Path, PathBuf};
 
+use super::admit::AdmittedIssue;
 use super::brief::message;
-use super::folder::attempt_folders;
+use super::earlier::{Heard, since};
+use super::folder::{RunFolder, attempt_folders};
 use super::run::Run;
 use patchwright_base::error::Result;
 use patchwright_base::redact::Redactor;
@@ -19,16 +21,29 @@ const NOTE: &str = "asked in other words";
 const MEANWHILE: &str = "This was asked after the work had begun. Where it differs from what was asked before, it \
                          counts; what is done already stays as far as it fits.";
 
-/// What the model of a resumed run has to be told besides: the words with which it was asked for this time, where the
-/// conversation on record does not have them.
+/// What the model of a resumed run has to be told besides, where the conversation on record does not have it: what the
+/// issue says by now, and the words with which it was asked for this time.
 ///
 /// # Errors
 /// When they cannot be put into a message.
 pub(super) fn untold(run: &Run<'_>, recorded: &[Line]) -> Result<Option<Item>> {
-    let Some(words) = &run.environment.asked else { return Ok(None) };
-    let words = prompt::asked(words)?;
-    let is_untold = lacks(&run.world.redactor, recorded, &words);
-    Ok(is_untold.then(|| message(Role::User, format!("{MEANWHILE}\n\n{words}"))))
+    let is_untold = |text: &String| lacks(&run.world.redactor, recorded, text);
+    let words = run.environment.asked.as_deref().map(prompt::asked).transpose()?;
+    let words = words.filter(is_untold).map(|words| format!("{MEANWHILE}\n\n{words}"));
+    let texts: Vec<String> = run.news.clone().filter(is_untold).into_iter().chain(words).collect();
+    Ok((!texts.is_empty()).then(|| message(Role::User, texts.join("\n\n"))))
+}
+
+/// What the issue has by now that the model of this run was not told before the run was cut off.
+///
+/// # Errors
+/// When it cannot be put into a message.
+pub(super) fn since_cut_off(run: &Run<'_>, issue: &AdmittedIssue) -> Result<Option<String>> {
+    let RunFolder { path, recorded, .. } = &*run.folder;
+    match Heard::kept(path, recorded) {
+        Some(heard) => since::text(&heard, issue, &run.config.respond.mention),
+        None => Ok(None),
+    }
 }
 
 /// The news for the model, after it is written down that it has other words from here on.

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::admit::AdmittedIssue;
 use super::checks::Checks;
+use super::earlier;
 use super::job::{Job, Subject};
 use super::probe;
 use super::respond::work::{self, ChangedFiles};
@@ -111,7 +112,13 @@ impl Brief {
         checks: &Checks,
         before: &[CheckRun],
     ) -> Result<Brief> {
-        let (mut task, notes) = job.subject.task_text(run, job.checkout, checks).await?;
+        let (mut task, mut notes) = job.subject.task_text(run, job.checkout, checks).await?;
+        if !job.earlier.is_empty() {
+            let (workspace, trigger) = (&job.checkout.workspace, job.trigger());
+            let (told, left_out) = earlier::text(run, workspace, job.earlier, trigger).await?;
+            task = format!("{}\n\n{told}", task.trim_end());
+            notes.extend(left_out);
+        }
         if job.names_its_change()
             && run.config.mode == Mode::Execute
             && let Some(told) = title::title_rules(&run.config)?

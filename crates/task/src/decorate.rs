@@ -1,6 +1,7 @@
 //! What a pull request gets beside its text: labels, people, a milestone, a check, a merge by GitHub itself.
 //! Without them it is still good, so whatever fails here is only said. Campaigns do the same, with [`Extras`].
 
+use super::earlier::notes::wants_a_person;
 use super::publish::{Origin, Proposal};
 use super::run::Run;
 use crate::failures;
@@ -390,6 +391,8 @@ pub fn not_by_itself(is_draft: bool, outcome: &Outcome) -> Option<&'static str> 
         Some("the run was not completed")
     } else if !outcome.judgement.flags.is_empty() || !outcome.judgement.held_back.is_empty() {
         Some("there is something in it that somebody should look at")
+    } else if wants_a_person(&outcome.publish_notes) {
+        Some("something beside it has to be decided first")
     } else if !matches!(outcome.evidence.verdict(), Verdict::Passed(_)) {
         Some("no check shows that it works")
     } else {

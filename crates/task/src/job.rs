@@ -4,6 +4,7 @@
 //! [`crate::pipeline::carry_out`].
 
 use super::admit::AdmittedIssue;
+use super::earlier::EarlierPull;
 use super::respond::admit::AdmittedCommand;
 use super::respond::work::Instruction;
 use super::workspace::Checkout;
@@ -12,7 +13,7 @@ use patchwright_base::error::Result;
 use patchwright_config::Mode;
 use patchwright_git::Oid;
 use patchwright_prompt as prompt;
-use patchwright_types::task::{CampaignRequest, ExecRequest, PromptRequest};
+use patchwright_types::task::{CampaignRequest, ExecRequest, PromptRequest, Trigger};
 
 /// What a run is to do.
 pub(super) struct Job<'a> {
@@ -32,6 +33,8 @@ pub(super) struct Job<'a> {
     /// What the agent finds in the workspace, where that is not the tree of the commit that the change is
     /// made on.
     pub start_tree: Option<Oid>,
+    /// The open pull requests of earlier runs for the same.
+    pub earlier: &'a [EarlierPull],
 }
 
 /// What the task in words is made from.
@@ -74,16 +77,18 @@ impl<'a> Job<'a> {
             commit_title: None,
             trailers: &[],
             start_tree: None,
+            earlier: &[],
         }
     }
 
     /// What the model says last becomes a title.
-    /// Of a campaign, the task itself says that nothing may have to be changed.
+    /// Of a campaign and of CI's failures, the task itself says that nothing may have to be changed.
     pub(super) fn expected_change(&self) -> ExpectedChange {
         match self.subject {
             _ if self.baseline == Baseline::None => ExpectedChange::None,
             _ if self.answer_suffices => ExpectedChange::Possible,
             Subject::Campaign(_) => ExpectedChange::UnlessSaid,
+            Subject::Command(_, told) if !told.failures.is_empty() => ExpectedChange::UnlessSaid,
             _ => ExpectedChange::Required,
         }
     }
@@ -95,6 +100,17 @@ impl<'a> Job<'a> {
 
     pub(super) fn issue(issue: &'a AdmittedIssue, checkout: &'a Checkout) -> Job<'a> {
         Job::new(Subject::Issue(issue), checkout, Baseline::OfBase)
+    }
+
+    /// Who set this off, where it is worked on again and again: for an issue, or a prompt.
+    pub(super) fn trigger(&self) -> Option<&'a Trigger> {
+        match self.subject {
+            Subject::Issue(issue) => issue.request.trigger.as_ref(),
+            Subject::Prompt(request) => request.trigger.as_ref(),
+            Subject::Exec(_) | Subject::Campaign(_) | Subject::Command(..) | Subject::Triage(_) => {
+                None
+            }
+        }
     }
 
     pub(super) fn exec(request: &'a ExecRequest, checkout: &'a Checkout) -> Job<'a> {

@@ -28,22 +28,21 @@ use super::admit;
 use super::agent_phase::{self, AgentResult, Phase};
 use super::brief::Brief;
 use super::checks::{self, CheckTarget, Checks};
+use super::earlier::{self, Earlier, Heard};
 use super::job::{Baseline, Job};
 use super::packing::Packing;
+use super::place::{self, Place, Target};
 use super::progress::Progress;
 use super::publish::{self, Origin};
 use super::respond::stop;
 use super::run::{Run, RunEnvironment, Start};
 use super::settle::JudgedChange;
 use super::workspace::{Checkout, Rules, Workspace};
-use super::{
-    attempts, authorship, base_moved, branch_name, decide, ending, fork, guard, resumption, salvage,
-};
+use super::{asked, attempts, authorship, base_moved, decide, ending, guard, resumption, salvage};
 use crate::world::World;
 use patchwright_agent::StopKind;
 use patchwright_base::error::{Failure, Hint, Result};
 use patchwright_config::Config;
-use patchwright_forge::Repository;
 use patchwright_git::Oid;
 use patchwright_git::clone::Repo;
 use patchwright_sandbox::PreparedImage;
@@ -107,8 +106,9 @@ pub(super) async fn issue_within(
         return Err(Failure::nothing_to_do(why).hint("ask again to have it done"));
     }
     let abandoned = start.abandons(Origin::Issue(&issue)).await?;
-    let run = start.run(issue.request.clone(), Some(issue.snapshot.title.clone()))?;
+    let mut run = start.run(issue.request.clone(), Some(issue.snapshot.title.clone()))?;
     begun(&run.folder.id)?;
+    run.news = asked::since_cut_off(&run, &issue)?;
     issue.refused_before = resumption::refused_before(&run, abandoned.as_deref())?;
     run.begin().await?;
     let progress = Progress::on_issue(&run, &issue).await?;
@@ -159,11 +159,12 @@ pub async fn exec(
 /// An issue, or a prompt: open, carry out, publish.
 async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Result<RunReport> {
     progress.phase("Cloning the repository");
-    let (workspace, place) = run.unless_interrupted(Box::pin(place(run, origin))).await?;
+    let Place { workspace, target } =
+        run.unless_interrupted(Box::pin(place::find(run, origin))).await?;
     let rules = workspace.rules(run.world, &run.config, origin.repository());
     let rules = run.unless_interrupted(rules).await?;
     let run = &run.configured(&rules).await?;
-    if let Some((head, branch)) = &place {
+    if let Some(Target { head, branch, .. }) = &target {
         let guarded = guard::check(run, head, guard::Branch::Ours(branch));
         run.unless_interrupted(guarded).await?;
         let forge = run.world.forge()?.as_ref();
@@ -171,63 +172,68 @@ async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Resu
         run.unless_interrupted(permitted).await?;
     }
     let mut checkout = Checkout { workspace, rules }.sparse(run).await?;
-    let mut finished = Box::pin(carry_out(run, &origin.job(&checkout), progress)).await?;
-    if place.is_some()
-        && let Some(commit) = finished.judged.commit
-    {
+    let earlier = target.as_ref().map(|target| target.earlier.as_slice()).unwrap_or_default();
+    let heard = Heard::keep(run, origin, earlier)?;
+    let beside = earlier::branch_in_sandbox(earlier, &checkout.workspace.base_branch);
+    checkout.workspace = checkout.workspace.with_beside(beside);
+    let job = origin.job(&checkout, earlier);
+    let mut finished = Box::pin(carry_out(run, &job, progress)).await?;
+    let mut published = None;
+    if let (Some(target), Some(commit)) = (&target, finished.judged.commit) {
         let outcome = &mut finished.outcome;
         base_moved::look(run, origin, &mut checkout.workspace, commit, outcome).await?;
+        let goal = Goal { target, heard: &heard, commit };
+        published = put_forward(run, origin, &checkout, &goal, &mut finished, progress).await?;
     }
-    let FinishedJob { judged, outcome, .. } = &finished;
-    let mut published = None;
-    if let (Some((head, branch)), Some(commit)) = (&place, judged.commit)
-        && (publish::is_publishable(outcome) || publish::is_worth_a_draft(outcome))
-    {
-        progress.phase("Publishing");
+    Ok(finished.report(run, checkout, published))
+}
+
+/// Where a commit goes to, and what its model was told.
+struct Goal<'a> {
+    target: &'a Target,
+    heard: &'a Heard,
+    commit: Oid,
+}
+
+/// Publishes what may be published.
+async fn put_forward(
+    run: &Run<'_>,
+    origin: Origin<'_>,
+    checkout: &Checkout,
+    goal: &Goal<'_>,
+    finished: &mut FinishedJob,
+    progress: &Progress,
+) -> Result<Option<Published>> {
+    let FinishedJob { judged, outcome, .. } = finished;
+    if !(publish::is_publishable(outcome) || publish::is_worth_a_draft(outcome)) {
+        return Ok(None);
+    }
+    progress.phase("Publishing");
+    let Goal { target: Target { head, branch, earlier }, heard, commit } = *goal;
+    let stopped = run.is_interrupted().then(|| publish::unpublished(outcome));
+    let mut seen = stopped.unwrap_or_else(|| outcome.clone());
+    let published = {
         let workspace = &checkout.workspace;
-        let stopped = run.is_interrupted().then(|| publish::unpublished(outcome));
-        let outcome = stopped.as_ref().unwrap_or(outcome);
-        let proposal = publish::Proposal { workspace, commit, outcome, judged, head, branch };
-        let publishing = publish::publish(run, origin, &proposal);
-        published = if !run.is_interrupted() {
+        let proposal =
+            publish::Proposal { workspace, commit, outcome: &seen, judged, head, branch };
+        let earlier = Earlier { pulls: earlier, heard };
+        let publishing = publish::publish(run, origin, &proposal, earlier);
+        if !run.is_interrupted() {
             Some(run.unless_interrupted(publishing).await?)
         } else if run.has_lost_its_job() {
             None
         } else {
             publish::before_the_end(publishing).await?
-        };
-        salvage::write_report(run, outcome, published.as_ref());
-    }
-    Ok(finished.report(run, checkout, published))
-}
-
-/// The repository at the base of the work, and where its branch goes to, which is nowhere in a dry run. Before
-/// anything is paid for: without a name for the branch nothing can be published.
-async fn place(
-    run: &Run<'_>,
-    origin: Origin<'_>,
-) -> Result<(Workspace, Option<(Repository, String)>)> {
-    let repository = origin.repository();
-    let workspace = origin.open(run).await?;
-    if run.config.dry_run {
-        return Ok((workspace, None));
-    }
-    let head = fork::head(run, repository, &workspace).await?;
-    let branch = branch_name::branch_for(run, origin, &head, &workspace).await?;
-    let Some(base) = branch_name::base_of_pull(run, origin, &head, &branch, &workspace).await?
-    else {
-        return Ok((workspace, Some((head, branch.name))));
+        }
     };
-    run.environment.ui.say(&format!("the open pull request is for `{base}`, and so is the work"));
-    let workspace = admit::at_base(run, repository, Some(&base)).await?;
-    branch_name::not_the_base(origin, &workspace, &head, &branch.name)?;
-    // A fork has to have this commit as well.
-    let head = if head.id.is_same(&repository.id) {
-        head
-    } else {
-        fork::head(run, repository, &workspace).await?
+    let Some((published, notes)) = published else {
+        salvage::write_report(run, &seen, None);
+        return Ok(None);
     };
-    Ok((workspace, Some((head, branch.name))))
+    seen.publish_notes.clone_from(&notes);
+    outcome.publish_notes = notes;
+    salvage::write_report(run, &seen, Some(&published));
+    Ok(Some(published))
 }
 
 /// A prompt: open, carry out.
@@ -328,7 +334,9 @@ pub(super) async fn carry_out(
     let Checkout { workspace, rules } = job.checkout;
     let tree = run.pack(workspace).await?;
     // Setup runs in the tree of the rules, which is packed already when it is the one that is worked on.
-    let packed = (rules.workspace().base == workspace.base).then_some(&tree);
+    // With a branch beside it, it has what nobody has merged.
+    let is_same = rules.workspace().base == workspace.base && !workspace.has_beside();
+    let packed = is_same.then_some(&tree);
     let (checks, image) = prepare(run, rules, packed, workspace, progress).await?;
     let baseline = baseline(run, job, &checks, &image, &tree, progress).await?;
     let prepared = PreparedJob { checks, image, baseline };

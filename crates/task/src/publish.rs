@@ -10,9 +10,9 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::admit::{self, AdmittedIssue, AdmittedPrompt};
-use super::branch::BranchState;
-use super::branch_name::not_the_base;
+use super::branch_target::{self, BranchTarget, Rewriting};
 use super::decorate::{self, OpenedPull};
+use super::earlier::{Earlier, EarlierPull, notes};
 use super::job::Job;
 use super::pull_request::{has_unfinished, is_made_ready, open_or_update};
 use super::respond::stop;
@@ -20,13 +20,14 @@ use super::run::Run;
 use super::settle::JudgedChange;
 use super::signing;
 use super::workspace::{Checkout, Workspace};
-use super::{branch, failures, kept, resumption, title};
+use super::{resumption, title};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
-use patchwright_forge::{ForgeError, Operation, PullRequestDraft, Repository};
+use patchwright_forge::{Comment, ForgeError, Issue, Operation, PullRequestDraft, Repository};
 use patchwright_git::{Oid, tree};
 use patchwright_report::{self as report, pr_body, template};
 use patchwright_types::outcome::{Conclusion, Outcome};
+use patchwright_types::publish_notes::PublishNotes;
 use patchwright_types::published::Published;
 use patchwright_types::task::{PromptRequest, TaskKind, Trigger};
 
@@ -98,11 +99,12 @@ impl<'a> Origin<'a> {
     }
 
     /// What is to be done there.
-    pub(super) fn job(self, checkout: &'a Checkout) -> Job<'a> {
-        match self {
+    pub(super) fn job(self, checkout: &'a Checkout, earlier: &'a [EarlierPull]) -> Job<'a> {
+        let job = match self {
             Origin::Issue(issue) => Job::issue(issue, checkout),
             Origin::Prompt(prompt) => Job::prompt(&prompt.request, checkout),
-        }
+        };
+        Job { earlier, ..job }
     }
 
     pub(super) fn repository(self) -> &'a Repository {
@@ -112,7 +114,7 @@ impl<'a> Origin<'a> {
         }
     }
 
-    fn trigger(self) -> Option<&'a Trigger> {
+    pub(super) fn trigger(self) -> Option<&'a Trigger> {
         match self {
             Origin::Issue(issue) => issue.request.trigger.as_ref(),
             Origin::Prompt(prompt) => prompt.request.trigger.as_ref(),
@@ -133,7 +135,7 @@ impl<'a> Origin<'a> {
     }
 
     /// Number and title of the issue.
-    fn issue(self) -> Option<(u64, &'a str)> {
+    pub(super) fn issue(self) -> Option<(u64, &'a str)> {
         match self {
             Origin::Issue(issue) => Some((issue.issue.number, issue.snapshot.title.as_str())),
             Origin::Prompt(_) => None,
@@ -154,18 +156,36 @@ pub struct Proposal<'a> {
     pub branch: &'a str,
 }
 
-/// Pushes the branch and opens or updates the pull request.
-pub async fn publish(
+/// Pushes the branch and opens or updates the pull request. Returns what people should know of it, too.
+pub(super) async fn publish(
     run: &Run<'_>,
     origin: Origin<'_>,
     proposal: &Proposal<'_>,
-) -> Result<Published> {
-    recheck(run, origin).await?;
+    earlier: Earlier<'_>,
+) -> Result<(Published, PublishNotes)> {
+    let issue = recheck(run, origin).await?;
+    let mut outcome = proposal.outcome.clone();
+    outcome.publish_notes.unheard = notes::unheard(run, origin, earlier, issue.as_ref()).await;
+    let proposal = &Proposal { outcome: &outcome, ..*proposal };
     let (place, head) = put_on_branch(run, origin, proposal).await?;
     if let Err(failure) = signing::must_be_verified(run, proposal.head, head).await {
         decorate::keep_unmerged(run, origin, proposal, &place.branch).await;
         return Err(failure);
     }
+    let found = notes::of_branch(run, origin, proposal, earlier, (&place, head)).await;
+    let outcome = Outcome { publish_notes: found, ..outcome.clone() };
+    let proposal = &Proposal { outcome: &outcome, ..*proposal };
+    let published = propose(run, origin, proposal, (place, head)).await?;
+    Ok((published, outcome.publish_notes))
+}
+
+/// Opens or updates the pull request of what is on its branch.
+async fn propose(
+    run: &Run<'_>,
+    origin: Origin<'_>,
+    proposal: &Proposal<'_>,
+    (place, head): (BranchTarget, Oid),
+) -> Result<Published> {
     let draft = draft_of(run, origin, proposal, &place.branch);
     // A draft that somebody made of it stays one.
     let was_unfinished =
@@ -181,6 +201,7 @@ pub async fn publish(
     }
     let opened = OpenedPull { pull: &pull_request, operation, head };
     decorate::decorate(run, origin, proposal, opened).await;
+    notes::tell(run, origin, &proposal.outcome.publish_notes, (&pull_request, operation)).await;
     // A branch that is as it should be may still have had its description brought up to date.
     let operation = match (operation, &place.same) {
         (Operation::Updated, Some(_)) => Operation::Unchanged,
@@ -202,14 +223,14 @@ pub async fn publish(
     })
 }
 
-/// Access and state may have changed while the agent worked.
-async fn recheck(run: &Run<'_>, origin: Origin<'_>) -> Result<()> {
+/// Access and state may have changed while the agent worked. Returns the issue and its comments as they are now.
+async fn recheck(run: &Run<'_>, origin: Origin<'_>) -> Result<Option<(Issue, Vec<Comment>)>> {
     let forge = run.world.forge()?.as_ref();
     let repository = &origin.repository().id;
     let same = admit::must_be_same(forge, origin.repository()).await;
     same.map_err(|failure| failure.hint(run.change_kept()))?;
     admit::check_actor(forge, &run.config, repository, origin.trigger()).await?;
-    let Origin::Issue(admitted) = origin else { return Ok(()) };
+    let Origin::Issue(admitted) = origin else { return Ok(None) };
     let number = &admitted.request.number;
     let issue = forge.issue(repository, *number).await;
     let issue = issue.map_err(|err| Failure::from(err).hint(run.change_kept()))?;
@@ -225,14 +246,15 @@ async fn recheck(run: &Run<'_>, origin: Origin<'_>) -> Result<()> {
         .hint(run.change_kept()));
     }
     let comments = forge.comments(repository, *number, stop::MAX_COMMENTS).await;
-    let now = stop::state(&comments.map_err(Failure::from)?);
+    let comments = comments.map_err(Failure::from)?;
+    let now = stop::state(&comments);
     if stop::since(stop::state(&admitted.comments), now) {
         return Err(Failure::nothing_to_do(format!(
             "somebody said stop on issue #{number} while it was worked on, so nothing was published"
         ))
         .hint(run.change_kept()));
     }
-    Ok(())
+    Ok(Some((issue, comments)))
 }
 
 /// How often the branch is looked at, when it has moved each time it was to be pushed to.
@@ -247,7 +269,7 @@ async fn put_on_branch(
 ) -> Result<(BranchTarget, Oid)> {
     let (mut looks, mut rewriting) = (0, Rewriting::Allowed);
     loop {
-        let place = choose_branch(run, origin, proposal, rewriting).await?;
+        let place = branch_target::choose(run, origin, proposal, rewriting).await?;
         if place.tip.is_some() {
             decorate::before_push(run, origin, proposal, &place.branch).await?;
         }
@@ -284,14 +306,6 @@ async fn put_on_branch(
     }
 }
 
-/// Whether branches of ours may be replaced by what is made anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rewriting {
-    Allowed,
-    /// A rule takes nothing but what is added.
-    Refused,
-}
-
 /// A rule refused the push because the branch may only be added to.
 pub fn is_no_rewrite(err: &ForgeError) -> bool {
     matches!(err, ForgeError::Invalid { message, .. } if message.to_lowercase().contains("cannot force-push"))
@@ -302,75 +316,6 @@ async fn signed(run: &Run<'_>, proposal: &Proposal<'_>) -> Result<Oid> {
     let Proposal { workspace, commit, head, .. } = *proposal;
     let signed = signing::sign(run, head, (&workspace.repo, commit)).await;
     signed.map_err(|failure| failure.hint(run.change_kept()))
-}
-
-/// Branches that are looked at, one after the other.
-const NAMES: usize = 3;
-/// The same where each change needs another one.
-const MOST_NAMES: usize = 10;
-
-/// The branch that the change is pushed to.
-struct BranchTarget {
-    branch: String,
-    /// What the branch points to now.
-    tip: Option<Oid>,
-    /// The branch already holds this very tree on this very base.
-    same: Option<Oid>,
-}
-
-/// Our own branch is brought up to date; one that a person has pushed to, or has had us push to, is left alone, and a name
-/// derived from its last commit is used instead, so that the next run finds it again.
-async fn choose_branch(
-    run: &Run<'_>,
-    origin: Origin<'_>,
-    proposal: &Proposal<'_>,
-    rewriting: Rewriting,
-) -> Result<BranchTarget> {
-    let Proposal { workspace, outcome, head, branch: wanted, .. } = *proposal;
-    let mut branch = wanted.to_owned();
-    let names = if rewriting == Rewriting::Allowed { NAMES } else { MOST_NAMES };
-    for _ in 0..names {
-        not_the_base(origin, workspace, head, &branch)?;
-        let lookup = branch::BranchLookup {
-            forge: run.world.forge()?.as_ref(),
-            repository: head,
-            upstream: &origin.repository().id,
-            repo: &workspace.repo,
-            base: workspace.base,
-            base_branch: &workspace.base_branch,
-            email: run.config.identity.committer_email(),
-        };
-        let state = lookup.state(&branch).await;
-        let state = state
-            .map_err(|error| failures::of_forge(format!("cannot look at `{branch}`"), error))?;
-        let tip = match state {
-            BranchState::Absent => return Ok(BranchTarget { branch, tip: None, same: None }),
-            BranchState::Ours { tip, facts } => {
-                let tree = outcome.change.as_ref().map(|change| change.tree);
-                let is_same = Some(facts.tree) == tree
-                    && facts.parents == [workspace.base]
-                    && kept::is_as_wanted(run, proposal, (tip, &facts)).await?;
-                let same = is_same.then_some(tip);
-                if same.is_some() || rewriting == Rewriting::Allowed {
-                    return Ok(BranchTarget { branch, tip: Some(tip), same });
-                }
-                tip
-            }
-            BranchState::Theirs { tip, .. } => {
-                run.environment.ui.say(&format!(
-                    "`{branch}` has commits that people made or asked for; leaving it alone"
-                ));
-                tip
-            }
-        };
-        branch = format!("{wanted}-{}", &tip.to_string()[..7]);
-    }
-    let whose = match rewriting {
-        Rewriting::Allowed => "has commits of other people",
-        Rewriting::Refused => "is there, and may not be rewritten",
-    };
-    Err(Failure::forge(format!("every branch like `{wanted}` {whose}"))
-        .hint("delete a branch that is no longer needed, or choose a name with `--branch`"))
 }
 
 /// A commit, and the branch that it is to be put on.

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::admit::AdmittedIssue;
 use super::asked;
+use super::earlier::{Heard, since};
 use super::failures;
 use super::folder::{self, RunFolder};
 use super::publish::Origin;
@@ -78,6 +79,8 @@ pub(super) struct RequestedWork<'a> {
     pub issue: Option<&'a AdmittedIssue>,
     /// The words of a person beside it.
     pub asked: Option<&'a str>,
+    /// How we are named in commands.
+    pub mention: &'a str,
 }
 
 impl<'a> RequestedWork<'a> {
@@ -87,13 +90,14 @@ impl<'a> RequestedWork<'a> {
             Origin::Prompt(_) => None,
         };
         let (repository, base) = (origin.repository(), origin.asked_base(config));
-        RequestedWork { repository, base, issue, asked: None }
+        RequestedWork { repository, base, issue, asked: None, mention: &config.respond.mention }
     }
 
     /// A review: into another branch, a pull request is another change.
     pub(super) fn of_review(admitted: &'a AdmittedReview) -> RequestedWork<'a> {
         let AdmittedReview { repository, pull, .. } = admitted;
-        RequestedWork { repository, base: Some(&pull.base_branch), issue: None, asked: None }
+        let base = Some(pull.base_branch.as_str());
+        RequestedWork { repository, base, issue: None, asked: None, mention: "" }
     }
 
     /// Looks at the unfinished run of a task, and says why it is not resumed when it is not.
@@ -117,7 +121,7 @@ impl<'a> RequestedWork<'a> {
                     .to_owned(),
             )
         } else if self.is_unaware(world, &path, &lines)? {
-            Some("its attempts were not asked for this".to_owned())
+            Some("its attempts do not know all of what is asked for by now".to_owned())
         } else {
             match recorded_base(&lines) {
                 Some(base) => self.other_base(world.forge()?.as_ref(), &base).await?,
@@ -135,9 +139,18 @@ impl<'a> RequestedWork<'a> {
     fn is_unaware(self, world: &World, folder: &Path, lines: &[Line]) -> Result<bool> {
         let has_attempts =
             lines.iter().any(|line| matches!(line.entry, Entry::AttemptStarted { .. }));
-        match self.asked.filter(|_| has_attempts) {
-            Some(words) => asked::is_unaware(&world.redactor, folder, lines, words),
-            None => Ok(false),
+        if !has_attempts {
+            return Ok(false);
+        }
+        let news = match self.issue.zip(Heard::kept(folder, lines)) {
+            Some((issue, heard)) => since::text(&heard, issue, self.mention)?,
+            None => None,
+        };
+        match self.asked {
+            Some(words) if news.is_none() => {
+                asked::is_unaware(&world.redactor, folder, lines, words)
+            }
+            _ => Ok(news.is_some()),
         }
     }
 

@@ -56,6 +56,8 @@ pub struct Workspace {
     part: Option<Oid>,
     /// What `base` is compared with, in a review: a branch of its own in the sandbox.
     compared_with: Option<Oid>,
+    /// Another branch that the sandbox has: its name, and the commit that it is at.
+    beside: Option<(String, Oid)>,
 }
 
 /// What stands in a sandbox beside the files of the commit.
@@ -180,6 +182,7 @@ impl Workspace {
             folder: None,
             part: None,
             compared_with: None,
+            beside: None,
         })
     }
 
@@ -189,7 +192,8 @@ impl Workspace {
         let (this, room) = (self.clone(), limits.workspace_bytes);
         let packed = blocking(move || {
             let usual = ArchiveOptions::new(this.branch(), this.depth);
-            let beside = this.compared_with.map(|base| (BEFORE_THE_CHANGE.to_owned(), base));
+            let before = this.compared_with.map(|base| (BEFORE_THE_CHANGE.to_owned(), base));
+            let beside = before.or_else(|| this.beside.clone());
             let max_bytes = usual.max_bytes.min(room);
             let is_apart = this.part.is_some();
             let options =
@@ -369,7 +373,7 @@ impl Workspace {
     /// This repository pinned to another commit, which must be there.
     #[must_use]
     pub fn at(&self, commit: Oid) -> Workspace {
-        Workspace { base: commit, part: None, ..self.clone() }
+        Workspace { base: commit, part: None, beside: None, ..self.clone() }
     }
 
     /// This repository pinned to a pull request's head. In the sandbox it is the branch `pull-request`, and the commit
@@ -389,7 +393,20 @@ impl Workspace {
         let part = blocking(move || sparse::commit_of(&repo, base, &folders)).await;
         let part =
             part.map_err(|error| failure(error, "the folders of `checkout.sparse` cannot be had"))?;
-        Ok(Workspace { part: Some(part), ..self.clone() })
+        // With the files of another commit it would have all that was to be left out.
+        Ok(Workspace { part: Some(part), beside: None, ..self.clone() })
+    }
+
+    /// This workspace with another branch in the sandbox, unless that has a part of the repository only.
+    #[must_use]
+    pub(super) fn with_beside(self, branch: Option<(String, Oid)>) -> Workspace {
+        let beside = branch.filter(|_| self.part.is_none());
+        Workspace { beside, ..self }
+    }
+
+    /// The sandbox has another branch, which a model may have written.
+    pub(super) fn has_beside(&self) -> bool {
+        self.beside.is_some()
     }
 
     /// What people should know of a sandbox that has these folders only.

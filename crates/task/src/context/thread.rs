@@ -362,7 +362,7 @@ impl<'a> Writer<'a> {
 
 /// Why a comment was not there at the trigger. Times have seconds; within the second of the trigger
 /// a comment counts as there.
-pub(super) fn left_out(comment: &Comment, trigger: Option<&Trigger>) -> Option<String> {
+pub(crate) fn left_out(comment: &Comment, trigger: Option<&Trigger>) -> Option<String> {
     if comment.left_out {
         return Some("the conversation is too long".to_owned());
     }

@@ -133,7 +133,7 @@ impl ChangedFiles {
     }
 
     /// Between two commits.
-    pub(super) async fn between(
+    pub(crate) async fn between(
         run: &Run<'_>,
         workspace: &Workspace,
         base: Oid,
