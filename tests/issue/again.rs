@@ -151,8 +151,10 @@ fn what_an_issue_says_by_now_is_told_to_the_model_of_a_run_that_is_resumed() {
         world.model.replace(fix().into_iter().skip(asked - 1));
         world.issue().expect(0);
         assert_eq!(world.runs().len(), 1, "{asked}: it was resumed");
-        let told = String::from_utf8_lossy(&world.model.requests().last().unwrap().raw).into_owned();
-        let news = "Issue #7 was edited since you were told about it, and has 1 new or edited comment.";
+        let told =
+            String::from_utf8_lossy(&world.model.requests().last().unwrap().raw).into_owned();
+        let news =
+            "Issue #7 was edited since you were told about it, and has 1 new or edited comment.";
         has(&told, &[news, "Only a missing space, please.", "And NOT two of them."]);
         assert_eq!(told.matches("And NOT two of them.").count(), 1, "{asked}: once: {told}");
         for text in [newest(&world, 7), world.github.pulls().remove(0).body] {

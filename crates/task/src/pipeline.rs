@@ -28,12 +28,13 @@ use super::admit;
 use super::agent_phase::{self, AgentResult, Phase};
 use super::brief::Brief;
 use super::checks::{self, CheckTarget, Checks};
-use super::earlier::{self, Earlier, Heard};
+use super::earlier::{self, Heard};
 use super::job::{Baseline, Job};
 use super::packing::Packing;
 use super::place::{self, Place, Target};
 use super::progress::Progress;
-use super::publish::{self, Origin};
+use super::proposal::{self, Goal};
+use super::publish::Origin;
 use super::respond::stop;
 use super::run::{Run, RunEnvironment, Start};
 use super::settle::JudgedChange;
@@ -183,57 +184,10 @@ async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Resu
         let outcome = &mut finished.outcome;
         base_moved::look(run, origin, &mut checkout.workspace, commit, outcome).await?;
         let goal = Goal { target, heard: &heard, commit };
-        published = put_forward(run, origin, &checkout, &goal, &mut finished, progress).await?;
+        published =
+            proposal::publish(run, origin, &checkout, &goal, &mut finished, progress).await?;
     }
     Ok(finished.report(run, checkout, published))
-}
-
-/// Where a commit goes to, and what its model was told.
-struct Goal<'a> {
-    target: &'a Target,
-    heard: &'a Heard,
-    commit: Oid,
-}
-
-/// Publishes what may be published.
-async fn put_forward(
-    run: &Run<'_>,
-    origin: Origin<'_>,
-    checkout: &Checkout,
-    goal: &Goal<'_>,
-    finished: &mut FinishedJob,
-    progress: &Progress,
-) -> Result<Option<Published>> {
-    let FinishedJob { judged, outcome, .. } = finished;
-    if !(publish::is_publishable(outcome) || publish::is_worth_a_draft(outcome)) {
-        return Ok(None);
-    }
-    progress.phase("Publishing");
-    let Goal { target: Target { head, branch, earlier }, heard, commit } = *goal;
-    let stopped = run.is_interrupted().then(|| publish::unpublished(outcome));
-    let mut seen = stopped.unwrap_or_else(|| outcome.clone());
-    let published = {
-        let workspace = &checkout.workspace;
-        let proposal =
-            publish::Proposal { workspace, commit, outcome: &seen, judged, head, branch };
-        let earlier = Earlier { pulls: earlier, heard };
-        let publishing = publish::publish(run, origin, &proposal, earlier);
-        if !run.is_interrupted() {
-            Some(run.unless_interrupted(publishing).await?)
-        } else if run.has_lost_its_job() {
-            None
-        } else {
-            publish::before_the_end(publishing).await?
-        }
-    };
-    let Some((published, notes)) = published else {
-        salvage::write_report(run, &seen, None);
-        return Ok(None);
-    };
-    seen.publish_notes.clone_from(&notes);
-    outcome.publish_notes = notes;
-    salvage::write_report(run, &seen, Some(&published));
-    Ok(Some(published))
 }
 
 /// A prompt: open, carry out.

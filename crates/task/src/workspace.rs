@@ -12,7 +12,7 @@ use super::run::{DEPTH, Run};
 use crate::event::is_own_branch;
 use crate::world::World;
 use patchwright_base::error::{Failure, FailureKind, Result};
-use patchwright_base::{proxies, text};
+use patchwright_base::proxies;
 use patchwright_config::Config;
 use patchwright_forge::Repository;
 use patchwright_git::clone::{Repo, fetch, is_commit_id, mirror, partial_mirror};
@@ -20,7 +20,6 @@ use patchwright_git::commit::{self, CommitFacts};
 use patchwright_git::diff;
 use patchwright_git::lfs::Pointer;
 use patchwright_git::packed;
-use patchwright_git::sparse;
 use patchwright_git::transport::Remote;
 use patchwright_git::tree::{
     self, ArchiveOptions, Change, FetchedCommit, FolderEntry, FolderEntryKind,
@@ -53,9 +52,9 @@ pub struct Workspace {
     /// Where it was fetched from, when that is a folder of this machine.
     pub(super) folder: Option<PathBuf>,
     /// The part of `base` that the sandbox has, as a commit of its own, where that is not all of it.
-    part: Option<Oid>,
+    pub(super) part: Option<Oid>,
     /// What `base` is compared with, in a review: a branch of its own in the sandbox.
-    compared_with: Option<Oid>,
+    pub(super) compared_with: Option<Oid>,
     /// Another branch that the sandbox has: its name, and the commit that it is at.
     beside: Option<(String, Oid)>,
 }
@@ -383,20 +382,6 @@ impl Workspace {
         Workspace { compared_with: Some(before), ..self.at(head) }
     }
 
-    /// This workspace with only these folders for the sandbox and for whoever reads files; changes are made on the
-    /// whole.
-    pub(super) async fn sparse(&self, folders: &[String]) -> Result<Workspace> {
-        if folders.is_empty() || self.part.is_some() || self.compared_with.is_some() {
-            return Ok(self.clone());
-        }
-        let (repo, base, folders) = (self.repo.clone(), self.base, folders.to_vec());
-        let part = blocking(move || sparse::commit_of(&repo, base, &folders)).await;
-        let part =
-            part.map_err(|error| failure(error, "the folders of `checkout.sparse` cannot be had"))?;
-        // With the files of another commit it would have all that was to be left out.
-        Ok(Workspace { part: Some(part), beside: None, ..self.clone() })
-    }
-
     /// This workspace with another branch in the sandbox, unless that has a part of the repository only.
     #[must_use]
     pub(super) fn with_beside(self, branch: Option<(String, Oid)>) -> Workspace {
@@ -407,26 +392,6 @@ impl Workspace {
     /// The sandbox has another branch, which a model may have written.
     pub(super) fn has_beside(&self) -> bool {
         self.beside.is_some()
-    }
-
-    /// What people should know of a sandbox that has these folders only.
-    pub(super) async fn sparse_notes(&self, folders: &[String]) -> Result<Vec<String>> {
-        if self.part.is_none() {
-            return Ok(Vec::new());
-        }
-        let (repo, base, asked) = (self.repo.clone(), self.base, folders.to_vec());
-        let absent = blocking(move || sparse::absent(&repo, base, &asked)).await;
-        let absent = absent
-            .map_err(|error| failure(error, "the folders of `checkout.sparse` cannot be read"))?;
-        let names = |folders: &[String]| {
-            let names = folders.iter().map(|folder| format!("`{}`", text::line(folder)));
-            names.collect::<Vec<_>>().join(", ")
-        };
-        let mut notes = vec![format!("the checkout is sparse: {}", names(folders))];
-        if !absent.is_empty() {
-            notes.push(format!("no folders of the base commit: {}", names(&absent)));
-        }
-        Ok(notes)
     }
 
     /// The commit whose files the sandbox has.
