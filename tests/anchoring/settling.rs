@@ -66,6 +66,7 @@ fn reviewed<'a>(
         suggest: &|_| None,
         suggested: &|_| None,
         is_over: &|_| false,
+        taken_back: &|_| false,
         renamed,
     }
 }

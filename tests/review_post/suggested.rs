@@ -180,3 +180,16 @@ fn a_finding_is_fixed_though_its_line_stands_elsewhere_in_the_file() {
     reverted.run(&["review", "acme/app#3"]).expect(10);
     assert_eq!(state(&reverted), is(&["fixed: g returns nothing"], "success"));
 }
+
+/// GitHub commits nothing there, so people read it.
+#[test]
+fn what_could_stand_where_lines_were_deleted_is_shown_as_code() {
+    let mut about = finding("old.py", "import os", "Was needed", 1);
+    about["replacement"] = json!("import os  # for main.py");
+    let world = TestWorld::new(super::github(), reviewer([about]));
+    world.github.push_to_pull(3, &[("old.py", "a = 1\n")]);
+    review(&world);
+    let body = &world.github.review_comments(3)[0].body;
+    assert!(body.contains("Could be:\n\n```\nimport os  # for main.py\n```"), "{body}");
+    assert!(!body.contains("```suggestion"), "{body}");
+}

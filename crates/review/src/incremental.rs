@@ -5,7 +5,8 @@
 //!
 //! A finding is fixed when its code is gone or its own suggestion was taken: that a reviewer, who was told not to repeat
 //! himself, does not report it again says nothing. Only one whose code was never found, so that nothing can be looked for,
-//! is fixed when the reviewer was asked for it, has read its file as it has changed since, and does not report it.
+//! is fixed when the reviewer was asked for it, has read its file as it has changed since, and does not report it. What was
+//! found in a file that the pull request no longer changes is fixed, too.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -154,6 +155,8 @@ pub struct CurrentPullRequest<'a> {
     /// The reviewer was asked whether this finding, whose code was never found, is still there, and has read its file again,
     /// which has changed since: that it is not reported says that it is not.
     pub is_over: &'a dyn Fn(&KnownFinding) -> bool,
+    /// The pull request changed this file at the last review and leaves it as it is now.
+    pub taken_back: &'a dyn Fn(&str) -> bool,
     /// Files that have been renamed since the last review: their path now, by the one of that time.
     pub renamed: &'a BTreeMap<String, String>,
 }
@@ -305,9 +308,13 @@ impl Comparison<'_> {
                     continue;
                 }
                 // Silence alone is no fix: the reviewer was told not to repeat himself. The code
-                // must be gone, or the reviewer was asked to repeat himself.
+                // must be gone, or the reviewer was asked to repeat himself, or all of the file is as it was before the
+                // change.
                 FindingState::Still
-                    if is_silent && (!places.stands(&one) || is_answered(&one, now)) =>
+                    if is_silent
+                        && (!places.stands(&one)
+                            || is_answered(&one, now)
+                            || (now.taken_back)(&one.path)) =>
                 {
                     one.fate = FindingState::Fixed;
                     fixed_now.push(one);

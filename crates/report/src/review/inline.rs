@@ -11,6 +11,8 @@ use patchwright_review::suggestion;
 
 /// Longest replacement that is offered, in characters.
 const SUGGESTION: usize = 20_000;
+/// Bytes of a replacement for deleted lines.
+const MAX_FOR_DELETED: usize = 4_000;
 /// Characters of what was run to show a finding.
 const REPRODUCTION: usize = 4_000;
 
@@ -141,7 +143,9 @@ fn unescaped(title: &str) -> String {
 /// The comment, with its markers. `commit` is the one that was read.
 pub fn comment(anchored: &Anchored, suggestions: bool, commit: &str) -> String {
     let suggestion = anchored.suggestion.as_deref().filter(|_| suggestions);
-    let suggestion = suggestion.and_then(suggestion_block).unwrap_or_default();
+    let suggestion = suggestion.and_then(suggestion_block);
+    let suggestion = suggestion.or_else(|| for_deleted(anchored).filter(|_| suggestions));
+    let suggestion = suggestion.unwrap_or_default();
     let marker = format!("{}\n{}", memory(anchored, commit), marker(&anchored.fingerprint));
     let note = notes(anchored);
     let reproduction = reproduction(&anchored.finding);
@@ -182,6 +186,16 @@ pub(super) fn reproduction(finding: &Finding) -> String {
         "<details><summary>Reproduced</summary>\n\n{}\n\n</details>",
         words(&shown, REPRODUCTION).trim()
     )
+}
+
+/// What could stand where lines were deleted: GitHub commits nothing there, so people can read and copy it.
+fn for_deleted(anchored: &Anchored) -> Option<String> {
+    let Anchor::Lines { side: Side::Left, .. } = anchored.anchor else { return None };
+    let replacement = anchored.finding.replacement.as_deref()?;
+    let is_shown = !replacement.trim().is_empty()
+        && replacement.len() <= MAX_FOR_DELETED
+        && !keys::has_keys(replacement);
+    is_shown.then(|| format!("Could be:\n\n{}", text::fence(replacement, "")))
 }
 
 /// What GitHub offers to commit. Text that would have to be changed to be shown is not offered: what

@@ -39,6 +39,9 @@ pub(super) struct Plan {
     /// Files with earlier findings, by their path now, that have changed since the last review.
     #[serde(default)]
     pub(super) changed: BTreeSet<String>,
+    /// Those of them that the pull request changed at that time and leaves as they are now.
+    #[serde(default)]
+    pub(super) taken_back: BTreeSet<String>,
     /// The commit was reviewed before, and people have decided about its findings since: nothing is read, and the verdict
     /// is another one.
     #[serde(default)]
@@ -117,8 +120,9 @@ pub(super) async fn plan(
         return Err(Failure::nothing_to_do(why));
     }
     let (renamed, changed) = renamed(run, admitted, base, opened, earlier).await?;
+    let taken_back = taken_back(&changed, opened, &earlier.memory);
     let base = opened.base.to_string();
-    let plan = Plan { since, fresh, scope, renamed, changed, is_judged_anew, base };
+    let plan = Plan { since, fresh, scope, renamed, changed, taken_back, is_judged_anew, base };
     let text = serde_json::to_vec(&plan)
         .map_err(|err| Failure::internal("the scope cannot be written down").caused_by(err))?;
     run.folder.write(SCOPE_FILE, &text)?;
@@ -249,6 +253,19 @@ async fn renamed(
         renamed.extend(moved);
     }
     Ok((renamed, since))
+}
+
+/// Files of `changed` that the pull request no longer changes. With another merge base they may have changed there.
+fn taken_back(
+    changed: &BTreeSet<String>,
+    opened: &ReviewRange,
+    memory: &Memory,
+) -> BTreeSet<String> {
+    if memory.looked_at_base != opened.base.to_string() {
+        return BTreeSet::new();
+    }
+    let is_part = |path: &String| opened.diff.files.iter().any(|file| file.path == *path);
+    changed.iter().filter(|path| !is_part(path)).cloned().collect()
 }
 
 /// The last review that this one can continue from: its commit, what it was compared with, and what it left.

@@ -165,6 +165,8 @@ pub(super) struct HeadView<'a> {
     pub(super) changed_since: Option<&'a ChangesSince>,
     /// Files with earlier findings that have changed since the last review.
     pub(super) changed: &'a BTreeSet<String>,
+    /// Those of them that the pull request changed at that time and leaves as they are now.
+    pub(super) taken_back: &'a BTreeSet<String>,
     /// Earlier findings without a line that the model was asked to report again while they last.
     pub(super) unplaced: &'a BTreeSet<String>,
     /// Somebody asked that everything be read, whatever is known.
@@ -352,6 +354,7 @@ fn settled(earlier: &EarlierReviews, reviewed: &Reviewed, seen: HeadView<'_>) ->
         times: &|known| standing.times(known),
         suggest: &|found| standing.suggestion(found),
         suggested: &|known| standing.suggested(known),
+        taken_back: &|path| seen.taken_back.contains(path),
         is_over: &|known| {
             reviewed.conclusion == Conclusion::Done
                 && seen.unplaced.contains(&known.fingerprint)
@@ -382,6 +385,7 @@ fn only_added(earlier: &EarlierReviews, reviewed: &Reviewed) -> SettledFindings 
         suggest: &|_| None,
         suggested: &|_| None,
         is_over: &|_| false,
+        taken_back: &|_| false,
         renamed: &BTreeMap::new(),
     };
     // Nor does it push real ones out of the memory.

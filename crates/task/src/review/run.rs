@@ -175,6 +175,7 @@ async fn work(
         renamed: &plan.renamed,
         changed_since: plan.fresh.as_ref(),
         changed: &plan.changed,
+        taken_back: &plan.taken_back,
         unplaced: &folded.unplaced,
         is_full: admitted.request.full,
     };
