@@ -127,7 +127,7 @@ async fn a_step_of_a_campaign_of_ten_thousand_does_not_read_it() {
             skipped: None,
         })
         .collect();
-    assert_eq!(store.add_targets(&id, &targets).await.unwrap(), ALL);
+    assert_eq!(store.add_targets(&id, &targets).await.unwrap().work, ALL);
     let pool = sqlx::SqlitePool::connect(&url).await.unwrap();
     let most = "UPDATE targets SET state = CASE WHEN id % 2 = 0 THEN 'open' ELSE 'queued' END";
     sqlx::query(most).execute(&pool).await.unwrap();

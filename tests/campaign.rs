@@ -1,6 +1,7 @@
 //! Campaign files: what they may say, what is said about wrong ones, and the pure decisions that are made
 //! of them: waves, windows, prompts, the configuration of one repository.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
@@ -286,6 +287,7 @@ fn the_specification_is_what_decides_about_the_work() {
         "windows:\n  - {from: \"20:00\", to: \"22:00\"}\n",
         "publish:\n  labels: [x]\n  title: y\n",
         "description: z\n",
+        "agent:\n  timeout: 25m\n  max-cost-usd: 2\n  max-turns: 9\n  max-tokens: 1000\n",
     ] {
         assert_eq!(with(same).spec_hash(), plain, "{same}");
     }
@@ -525,7 +527,13 @@ fn view(open: i64, spent_usd: f64, parts: &[(i64, TargetState, i64)]) -> Campaig
         spent_usd,
         ..CampaignRow::started("x-1".to_owned(), "x".to_owned(), String::new(), String::new())
     };
-    CampaignView { campaign, targets, outages: Vec::new(), now: 660_000 }
+    CampaignView {
+        campaign,
+        targets,
+        outages: Vec::new(),
+        interrupted: BTreeSet::new(),
+        now: 660_000,
+    }
 }
 
 #[test]

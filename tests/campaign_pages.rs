@@ -1,6 +1,8 @@
 //! What people see of a campaign: page, tracking issue, tables, JSON, and the lines of a live table.
 //! Names and reasons are hostile; the page is looked at in a real browser.
 
+use std::collections::BTreeSet;
+
 use expect_test::expect;
 use patchwright_report::campaign::{
     Figures, History, PageOptions, Waiting, changes, frame, issue_body, list, progress, status,
@@ -97,6 +99,7 @@ fn small() -> CampaignView {
     (skipped.cost_usd, skipped.tokens, skipped.attempts) = (0.0, 0, 0);
     CampaignView {
         outages: Vec::new(),
+        interrupted: BTreeSet::new(),
         campaign: campaign(),
         targets: vec![open, failed, running, skipped],
         now: START + 12 * MINUTE,
@@ -195,6 +198,7 @@ pub(crate) fn large() -> (CampaignView, Vec<Event>) {
             campaign: campaign(),
             targets,
             outages: Vec::new(),
+            interrupted: BTreeSet::new(),
             now: START + 110 * MINUTE,
         },
         events,
@@ -210,7 +214,7 @@ fn the_table_of_a_terminal_ends_with_what_failed_and_the_sums() {
         acme/web      skipped                                 the repository is archived
         acme/billing  failed: checks       $0.25  3 min 10 s  `cargo test` fails: 2 of 40
 
-        retry-timeouts: 3/4 done · 1 failed · 1 running · 1 open · $0.50 of $50.00 · about 3 min 10 s left
+        retry-timeouts: 1/3 done · 1 failed · 1 running · 1 open · 1 skipped · $0.50 of $50.00 · about 3 min 10 s left
         failed, checks: 1
         tracking issue: acme/platform#12
     "#]].assert_eq(&table(&small()));
@@ -247,6 +251,7 @@ fn programs_get_everything_as_json() {
           "targets": 4,
           "settled": 3,
           "failed": 1,
+          "interrupted": 0,
           "states": {
             "failed": 1,
             "open": 1,
@@ -271,6 +276,7 @@ fn programs_get_everything_as_json() {
               "repository": "acme/api",
               "number": null,
               "state": "open",
+              "interrupted": false,
               "class": null,
               "reason": null,
               "wave": 1,
@@ -295,6 +301,7 @@ fn programs_get_everything_as_json() {
               "repository": "acme/billing",
               "number": null,
               "state": "failed",
+              "interrupted": false,
               "class": "checks",
               "reason": "`cargo test` fails: 2 of 40",
               "wave": 1,
@@ -319,6 +326,7 @@ fn programs_get_everything_as_json() {
               "repository": "acme/search",
               "number": null,
               "state": "running",
+              "interrupted": false,
               "class": null,
               "reason": null,
               "wave": 1,
@@ -343,6 +351,7 @@ fn programs_get_everything_as_json() {
               "repository": "acme/web",
               "number": null,
               "state": "skipped",
+              "interrupted": false,
               "class": null,
               "reason": "the repository is archived",
               "wave": 1,
@@ -524,7 +533,7 @@ fn the_live_table_fits_the_terminal() {
     let (view, _) = large();
     let text = |width, height| frame(&view, None, width, height).join("\n");
     expect![[r#"
-        retry-timeouts: 176/200 done · 20 failed · 5 running · 5 queued · 3 not begun · 11 to publish · 106…
+        retry-timeouts: 146/190 done · 20 failed · 5 running · 5 queued · 3 not begun · 11 to publish · 106…
           acme/web-109  55 min 30 s  running
           acme/web-129  45 min 30 s  @acme/everyone please look, fixes #1 and GH-2, https://evil.example/
           acme/web-149  35 min 30 s  running
@@ -532,7 +541,7 @@ fn the_live_table_fits_the_terminal() {
           acme/web-189  15 min 30 s  @acme/everyone please look, fixes #1 and GH-2, https://evil.example/
           acme/api-192               | cell | [click](javascript:alert(1)) `tick` **bold** <!-- patchwright…"#]].assert_eq(&text(100, 24));
     expect![[r#"
-        retry-timeouts: 176/200 done · 20 faile…
+        retry-timeouts: 146/190 done · 20 faile…
           acme/web-109  55 min 30 s  running
           acme/web-129  45 min 30 s  @acme/ever…
           and 4 more"#]]
@@ -540,7 +549,7 @@ fn the_live_table_fits_the_terminal() {
     let waiting =
         Waiting { why: "GitHub asks to slow down".into(), until: Some(view.now + 90_000) };
     expect![[r#"
-        retry-timeouts: 3/4 done · 1 failed · 1 running · 1 open · $0.50 of $50.00 · about 3 min 10 s left
+        retry-timeouts: 1/3 done · 1 failed · 1 running · 1 open · 1 skipped · $0.50 of $50.00 · about 3 min 10 s left
           acme/search        3 min  running
         waiting: GitHub asks to slow down, 1 h 39 min left"#]].assert_eq(frame(&small(), Some(&waiting), 120, 24).join("\n").as_str());
     for width in [0, 1, 2, 10, 79, 500] {
@@ -561,8 +570,8 @@ fn a_log_gets_a_line_for_each_result() {
     before.targets.pop();
     before.campaign.wave = 1;
     expect![[r#"
-        [3/4] acme/api: open, https://github.com/acme/api/pull/31, $0.25, 3 min 10 s
-        [3/4] acme/billing: failed (checks): `cargo test` fails: 2 of 40, $0.25, 3 min 10 s
+        [1/3] acme/api: open, https://github.com/acme/api/pull/31, $0.25, 3 min 10 s
+        [2/3] acme/billing: failed (checks): `cargo test` fails: 2 of 40, $0.25, 3 min 10 s
         wave 3 is open"#]]
     .assert_eq(&changes(&before, &after).join("\n"));
     assert_eq!(changes(&after, &after), Vec::<String>::new());
@@ -571,7 +580,7 @@ fn a_log_gets_a_line_for_each_result() {
     paused.campaign.reason = Some("3 of 10 failed".into());
     expect!["retry-timeouts is paused: 3 of 10 failed"]
         .assert_eq(&changes(&after, &paused).join("\n"));
-    expect!["retry-timeouts: 3/4 done · 1 failed · 1 running · 1 open · $0.50 of $50.00 · paused: 3 of 10 failed"].assert_eq(&progress(&paused));
+    expect!["retry-timeouts: 1/3 done · 1 failed · 1 running · 1 open · 1 skipped · $0.50 of $50.00 · paused: 3 of 10 failed"].assert_eq(&progress(&paused));
 }
 
 #[test]

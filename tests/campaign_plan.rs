@@ -432,7 +432,7 @@ limits:
     expect![[r#"
         exit 0
         --- stdout
-        campaign x (x-45bcab6ff85c)
+        campaign x (x-efa6a8a9efb3)
 
         to work on: 2
           acme/now    main  COMMIT  wave 1
@@ -504,7 +504,7 @@ fn pull_requests_of_the_branch_say_what_was_done_already() {
         running: not known
         publishing: about TIME at the pace that GitHub allows
     "#]].assert_eq(&without_commits(&world.tidy(&plan(&world, &[]).text())));
-    // Again when the base has moved, which it has not for the open one.
+    // Again when the base has moved, which it has not for the open one, and for the merged one only by its merge.
     let moved = format!("{campaign}repeat: when-moved\n");
     fs_err::write(world.path("c.yml"), moved).unwrap();
     expect![[r#"
@@ -512,18 +512,18 @@ fn pull_requests_of_the_branch_say_what_was_done_already() {
         --- stdout
         campaign x (x-efa6a8a9efb3)
 
-        to work on: 2
-          acme/merged  main  COMMIT  wave 1
-          acme/once    main  COMMIT  wave 1
+        to work on: 1
+          acme/once  main  COMMIT  wave 1
 
-        finished: 1
+        finished: 2
           acme/open: pull request #1 is open
+          acme/merged: pull request #1 was merged
 
         skipped: 2
           acme/rejected: it was rejected: #1 was closed unmerged
           acme/person: pull request #1 from `patchwright/x` is not ours; close it, or choose another `publish.branch`
 
-        cost:    not known, no run has ended yet; at most $10.00
+        cost:    not known, no run has ended yet; at most $5.00
         running: not known
         publishing: about TIME at the pace that GitHub allows
     "#]].assert_eq(&without_commits(&world.tidy(&plan(&world, &[]).text())));

@@ -19,6 +19,7 @@ mod attacks; // what must not get out or be run, whatever model and repository d
 mod attempts; // several attempts at the same work: which is kept and why, stopped, killed, compared by a judge
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
 mod batch_faults; // two versions of workers, a database that fails over, clocks that disagree, files that change, owners that vanish
+mod batch_nights; // campaigns that are run again and again
 mod batch_outage; // GitHub, the model or a cluster is away in the middle
 mod batch_parts; // shards over several nights, repositories by name, what a part may spend
 mod batch_publish; // stored changes become pull requests: every situation, the shared pace, fencing, closing, tracking

@@ -206,7 +206,7 @@ pub(crate) fn publish_job(target: &Target) -> NewJob {
 async fn queued(store: &Store, campaign: &CampaignRow, repositories: &[&str]) {
     store.put_campaign(campaign).await.unwrap();
     let targets: Vec<NewTarget> = repositories.iter().map(|name| new_target(name, "a")).collect();
-    assert_eq!(store.add_targets(&campaign.id, &targets).await.unwrap(), targets.len());
+    assert_eq!(store.add_targets(&campaign.id, &targets).await.unwrap().work, targets.len());
     let opened = store.open_wave(&campaign.id, 0, &target_job).await.unwrap();
     assert_eq!(opened, targets.len());
 }

@@ -126,12 +126,16 @@ pub(super) async fn a_repository_is_what_its_id_says(db: &Db) {
         ("acme/new", Some("R_1"))
     );
     assert_eq!(store.changeset(open.id).await.unwrap().unwrap().repository, "acme/new");
-    assert_eq!(store.add_targets(&id, &[of("R_1", "acme/new", "a")]).await.unwrap(), 0, "the same");
+    assert_eq!(
+        store.add_targets(&id, &[of("R_1", "acme/new", "a")]).await.unwrap().work,
+        0,
+        "the same"
+    );
     assert_eq!(known(&["R_1"]).await, [open.id]);
     assert_eq!(known(&["acme/new", "R_2"]).await, [open.id], "by the name that it has now");
     assert!(known(&["acme/old", "R_2"]).await.is_empty(), "it had that name before");
     // Another one has taken over the name, with the same commits.
-    assert_eq!(store.add_targets(&id, &[of("R_2", "acme/old", "a")]).await.unwrap(), 1);
+    assert_eq!(store.add_targets(&id, &[of("R_2", "acme/old", "a")]).await.unwrap().work, 1);
     assert_eq!(store.view(&id).await.unwrap().targets.len(), 2);
     let history = async |name: &str, id: Option<&str>| {
         let found = store.history("tidy", name, id).await.unwrap();
@@ -148,7 +152,7 @@ pub(super) async fn a_repository_is_what_its_id_says(db: &Db) {
     assert_eq!(other.repository_id.as_deref(), Some("R_2"));
     // The base branch moves: the new target takes the place of the old one, whatever it is called.
     store.open_wave(&id, 0, &target_job).await.unwrap();
-    assert_eq!(store.add_targets(&id, &[of("R_2", "acme/y", "b")]).await.unwrap(), 1);
+    assert_eq!(store.add_targets(&id, &[of("R_2", "acme/y", "b")]).await.unwrap().work, 1);
     assert_eq!(store.target(other.id).await.unwrap().state, TargetState::Superseded);
     let newest = known(&["R_2"]).await;
     assert!(newest.len() == 1 && newest[0] > other.id, "of each the newest: {newest:?}");

@@ -34,7 +34,10 @@ pub(super) async fn a_campaign_is_put_once_and_keeps_what_happened(db: &Db) {
 pub(super) async fn targets_are_added_once_and_newer_ones_supersede(db: &Db) {
     let store = db.open().await;
     let id = store.put_campaign(&campaign()).await.unwrap().id;
-    let add = async |targets: &[NewTarget]| store.add_targets(&id, targets).await.unwrap();
+    let add = async |targets: &[NewTarget]| {
+        let added = store.add_targets(&id, targets).await.unwrap();
+        added.work + added.skipped
+    };
     let skipped = NewTarget { skipped: Some("archived".to_owned()), ..new_target("acme/old", "a") };
     let review = NewTarget { number: Some(3), ..new_target("acme/one", "b") };
     let all = [new_target("acme/one", "a"), review.clone(), skipped];
@@ -378,7 +381,7 @@ pub(super) async fn a_repository_comes_by_its_id(db: &Db) {
         Ok(KnownRepository { id: Some("R_1".to_owned()), name: "acme/now".to_owned() })
     };
     for (came, refused) in [(1, 1), (0, 0)] {
-        let report = store.import(&other, &mine, &now).await.unwrap();
+        let report = store.import(&other, (&mine, &mine), &now).await.unwrap();
         assert_eq!((report.came, report.refused.len(), report.repeated), (came, refused, 0));
     }
     let view = store.view(&mine).await.unwrap();
@@ -423,10 +426,11 @@ pub(super) async fn shards_come_together(db: &Db) {
         other.close().await;
         let other = file.open().await;
         let mine = campaign().id;
-        let came = store.import(&other, &mine, &|target| Ok(by_name(target))).await.unwrap();
+        let came =
+            store.import(&other, (&mine, &mine), &|target| Ok(by_name(target))).await.unwrap();
         assert!(came.came >= 1 && came.refused.is_empty(), "{shard}: {came:?}");
         assert_eq!(
-            store.import(&other, &mine, &|target| Ok(by_name(target))).await.unwrap().came,
+            store.import(&other, (&mine, &mine), &|target| Ok(by_name(target))).await.unwrap().came,
             0,
             "once"
         );
@@ -463,7 +467,8 @@ pub(super) async fn what_was_run_twice_counts_twice(db: &Db) {
     let mut came = Vec::new();
     for file in files.iter().chain(&files) {
         let other = file.open().await;
-        let imported = store.import(&other, &mine, &|target| Ok(by_name(target))).await.unwrap();
+        let imported =
+            store.import(&other, (&mine, &mine), &|target| Ok(by_name(target))).await.unwrap();
         came.push((imported.came, imported.repeated));
         other.close().await;
     }
@@ -517,7 +522,7 @@ pub(super) async fn what_another_database_says_is_bounded(db: &Db) {
         }
         Ok(by_name(target))
     };
-    let came = store.import(&other, &campaign().id, &not_ours).await.unwrap();
+    let came = store.import(&other, (&campaign().id, &campaign().id), &not_ours).await.unwrap();
     assert_eq!(came.came, 2, "what is open is not believed, other campaigns do not come");
     assert_eq!(came.refused, [("evil/4".to_owned(), "not selected".to_owned())]);
     let view = store.view(&campaign().id).await.unwrap();

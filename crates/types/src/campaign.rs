@@ -1,5 +1,6 @@
 //! The rows of the store as plain data. Times are milliseconds since 1970 by the store's own clock.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -510,6 +511,10 @@ pub struct CampaignView {
     pub targets: Vec<Target>,
     /// Services that it waits for.
     pub outages: Vec<OutageRow>,
+    /// Ids of targets that are said to be worked on, and are not: whoever had them has ended without a word. Only known
+    /// where somebody has looked.
+    #[serde(default)]
+    pub interrupted: BTreeSet<i64>,
     /// When the view was taken.
     pub now: Millis,
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::json;
 
@@ -14,9 +15,11 @@ use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_config::publish::Publish;
-use patchwright_fleet::batch::campaign::{self, Campaign, CampaignMode};
+use patchwright_fleet::batch::campaign::{self, Campaign, CampaignMode, Wave};
+use patchwright_fleet::batch::drive;
 use patchwright_fleet::batch::fleet::Fleet;
 use patchwright_fleet::batch::plan::{self, Decision, Estimate, MOST_SHARDS, Plan, PlannedTarget};
+use patchwright_fleet::batch::window;
 use patchwright_types::campaign::NewTarget;
 
 /// Default number of shards of a matrix.
@@ -55,6 +58,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         return Err(Failure::usage(why));
     }
     let fleet = Fleet::open(args.common.resolve()?, &args.common, env, ui).await?;
+    let campaign = drive::recognized(&fleet.store, campaign).await?;
     let plan = match plan::make(&fleet, &campaign).await {
         // A workflow reads the matrix from stdout; an empty one skips the jobs, where no output
         // would be an error.
@@ -70,7 +74,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         tell_json(&campaign, &plan, ui);
     } else {
         let wanted = campaign.overlay(fleet.config.clone(), "", "")?.publish;
-        tell(&campaign, &plan, &wanted, ui);
+        tell(&campaign, &plan, &wanted, fleet.clock.now(), ui);
     }
     // The plan for people has them on its page.
     let shown = if args.matrix || ui.json { say_unread(&plan, ui) } else { unread(&plan).count() };
@@ -112,6 +116,8 @@ fn matrix<'a>(work: impl Iterator<Item = &'a PlannedTarget>, shards: usize) -> S
 /// A target as a line of JSON.
 #[derive(Serialize)]
 struct TargetLine<'a> {
+    is: &'static str,
+    /// As `is`, which all other lines of campaigns have; kept for programs that know it.
     r#type: &'static str,
     plan: &'static str,
     #[serde(flatten)]
@@ -122,15 +128,18 @@ struct TargetLine<'a> {
 /// One line for each target, and one for the whole.
 fn tell_json(campaign: &Campaign, plan: &Plan, ui: Ui) {
     for planned in &plan.targets {
+        let target = planned.to_new();
         ui.record(&TargetLine {
+            is: "target",
             r#type: "target",
             plan: word(planned),
-            target: planned.to_new(),
+            // From 1, as everywhere that somebody reads.
+            target: NewTarget { wave: target.wave + 1, ..target },
             finished: planned.finished(),
         });
     }
     ui.record(&json!({
-        "type": "plan", "campaign": campaign.id(), "name": campaign.name, "mode": campaign.mode,
+        "is": "plan", "type": "plan", "campaign": campaign.id(), "name": campaign.name, "mode": campaign.mode,
         "targets": plan.targets.len(), "estimate": plan.estimate,
     }));
 }
@@ -145,7 +154,7 @@ fn word(planned: &PlannedTarget) -> &'static str {
 
 /// What is worked on, line by line; what is not, by its reason; what it costs. Each is printed as it is made: of a
 /// hundred thousand repositories, all lines together are megabytes.
-fn tell(campaign: &Campaign, plan: &Plan, wanted: &Publish, ui: Ui) {
+fn tell(campaign: &Campaign, plan: &Plan, wanted: &Publish, now: DateTime<Utc>, ui: Ui) {
     let count = plan.work().count();
     ui.data(&format!("campaign {} ({})\n\nto work on: {count}", campaign.name, campaign.id()));
     let mut widths = [0; 4];
@@ -162,7 +171,7 @@ fn tell(campaign: &Campaign, plan: &Plan, wanted: &Publish, ui: Ui) {
     }
     grouped("finished", plan, PlannedTarget::finished, ui);
     grouped("skipped", plan, PlannedTarget::skipped, ui);
-    let mut last = words(&plan.estimate);
+    let mut last = words(&plan.estimate, &gates(campaign, now));
     if campaign.mode == CampaignMode::Pr
         && let Some(extras) = extras(wanted)
     {
@@ -242,7 +251,23 @@ fn grouped(title: &str, plan: &Plan, said: fn(&PlannedTarget) -> Option<&str>, u
     }
 }
 
-fn words(estimate: &Estimate) -> String {
+/// What holds publishing up beside GitHub's pace: a window that is closed, and waves that wait for people.
+fn gates(campaign: &Campaign, now: DateTime<Utc>) -> String {
+    let mut gates = Vec::new();
+    if let Some(until) = window::closed_until(&campaign.windows, now) {
+        gates.push(format!(
+            "not before {}, when the next window opens",
+            until.format("%a %H:%M UTC")
+        ));
+    }
+    let is_gate = |wave: &Wave| wave.soak.is_some() || wave.max_open_pull_requests.is_some();
+    if campaign.waves.iter().any(is_gate) {
+        gates.push("later waves wait for their gates besides".to_owned());
+    }
+    gates.iter().fold(String::new(), |all, gate| format!("{all}; {gate}"))
+}
+
+fn words(estimate: &Estimate, gates: &str) -> String {
     if estimate.targets == 0 {
         return "\nThere is nothing to do.".to_owned();
     }
@@ -251,20 +276,32 @@ fn words(estimate: &Estimate) -> String {
         1 => "by 1 ended run".to_owned(),
         runs => format!("by {runs} ended runs"),
     };
+    let all = estimate.targets;
     let cost = match estimate.cost_usd {
+        _ if estimate.price_is_unknown => {
+            "not known: the model has no price, so no limit in dollars ends a run".to_owned()
+        }
+        Some(cost) if estimate.short_usd.is_some() => {
+            format!("about ${cost:.2} for all {all}, {runs}")
+        }
         Some(cost) => format!("about ${cost:.2}, {runs}"),
         None => format!("not known, {runs}"),
     };
-    let most = estimate.most_usd.map_or(String::new(), |most| format!("; at most ${most:.2}"));
+    let most = estimate.most_usd.filter(|_| estimate.short_usd.is_none());
+    let most = most.map_or(String::new(), |most| format!("; at most ${most:.2}"));
     let short = estimate.short_usd.map_or(String::new(), |left| {
-        format!("; the budget has ${left:.2} left, which is less than all runs may cost")
+        let count = match estimate.affordable.unwrap_or_default() {
+            0 => "no run, by what one may cost".to_owned(),
+            count => format!("about {count} of them"),
+        };
+        format!("; the budget has ${left:.2} left, which is enough for {count}")
     });
     let time = |seconds| format_duration(Duration::from_secs(seconds));
     let agent = estimate
         .agent_seconds
         .map_or("not known".to_owned(), |seconds| format!("about {}", time(seconds)));
     format!(
-        "\ncost:    {cost}{most}{short}\nrunning: {agent}\npublishing: about {} at the pace that GitHub allows",
+        "\ncost:    {cost}{most}{short}\nrunning: {agent}\npublishing: about {} at the pace that GitHub allows{gates}",
         time(estimate.publish_seconds)
     )
 }

@@ -133,7 +133,11 @@ fn chosen(
         if !found.any(|target| has_failed(&target)) {
             return Err(Failure::nothing_to_do(format!(
                 "`{wanted}` has not failed: it is {state}"
-            )));
+            ))
+            .hint(
+                "what has not failed is worked on again when its base branch has moved (`repeat: \
+                 when-moved`), or when the task is changed",
+            ));
         }
     }
     let is_wanted = |target: &&Target| {

@@ -25,7 +25,7 @@ use patchwright_report as report;
 use patchwright_report::campaign::{PageOptions, Waiting};
 use patchwright_task::folder::write_atomically;
 use patchwright_task::signals;
-use patchwright_types::campaign::{CampaignView, Event};
+use patchwright_types::campaign::{CampaignView, ErrorClass, Event, Target, TargetState};
 use patchwright_types::events::CampaignEvent;
 
 /// Run a campaign: agent runs, stored changes, pull requests; resumes where it was
@@ -103,6 +103,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let lease = args.lease.length()?;
     let campaign = campaign::load(&args.campaign)?;
     let fleet = super::fleet(&args.common, args.database.as_deref(), env, ui).await?;
+    let campaign = drive::recognized(&fleet.store, campaign).await?;
     let (selection, came) = match &args.publish_from {
         Some(folder) => {
             let (selection, came) = import(&fleet, &campaign, folder).await?;
@@ -129,6 +130,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
 
 /// Runs a campaign, with everything that people see of it; the exit code says how it went.
 pub async fn run_campaign(fleet: &Fleet, campaign: Campaign, options: &Options) -> Result<u8> {
+    let campaign = drive::recognized(&fleet.store, campaign).await?;
     let mut shown = CampaignOutput { ui: fleet.ui, live: None };
     let ended = Box::pin(drive::run(fleet, campaign, options, &mut shown)).await;
     if let Some(live) = shown.live {
@@ -194,7 +196,8 @@ async fn import_file(
     let imported = drive::import(fleet, campaign, selection, &other).await;
     let imported = match imported {
         Ok(imported) => {
-            let looked = came.parts.look(&campaign.id(), &other).await;
+            let theirs = drive::recognized(&other, campaign.clone()).await?;
+            let looked = came.parts.look(&theirs.id(), &other).await;
             looked.map(|()| imported).map_err(Failure::from)
         }
         Err(failure) => Err(failure),
@@ -307,6 +310,29 @@ fn finish(fleet: &Fleet, ended: &CampaignEnd) -> u8 {
     code
 }
 
+/// What helps where the same attempt would end as the last one did.
+fn further_hints(view: &CampaignView, command: &str) -> Vec<String> {
+    let mut failed = view.targets.iter().filter(|target| target.state == TargetState::Failed);
+    let mut hints = Vec::new();
+    if failed.clone().any(|target| target.class == Some(ErrorClass::Budget)) {
+        hints.push(format!(
+            "\nhint: where a limit was reached, raise it in `agent` of the campaign's file and run \
+             `{command} --class budget`; what is finished stays so"
+        ));
+    }
+    let asks = |target: &Target| {
+        target.reason.as_deref().is_some_and(|why| why.starts_with("the model needs an answer"))
+    };
+    if let Some(target) = failed.find(|target| asks(target)) {
+        let repository = text::line(&target.repository);
+        hints.push(format!(
+            "\nhint: a question is answered by \
+             `{command} --repository {repository} --run --instructions 'ANSWER'`"
+        ));
+    }
+    hints
+}
+
 /// Prints the end of the campaign and returns the exit code.
 fn outcome(
     fleet: &Fleet,
@@ -319,7 +345,8 @@ fn outcome(
         EndReason::Done if failed == 0 => (0, None),
         EndReason::Done => {
             let command = report::campaign::retry_command(&view.campaign, None);
-            let hint = format!("`{command}` queues them again, all, by class or by repository");
+            let mut hint = format!("`{command}` queues them again, all, by class or by repository");
+            hint.extend(further_hints(view, &command));
             (partial, Some(format!("{failed} failed\nhint: {hint}")))
         }
         EndReason::NotRun(count) => {

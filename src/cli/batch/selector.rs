@@ -5,6 +5,7 @@ use std::path::Path;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
 use patchwright_fleet::batch::campaign::{self, Campaign};
+use patchwright_fleet::batch::drive;
 use patchwright_fleet::store::{Store, StoreError};
 use patchwright_types::campaign::CampaignRow;
 
@@ -37,7 +38,10 @@ impl CampaignSelector {
     /// When there is none, or the database cannot be used.
     pub(super) async fn find(&self, store: &Store, ui: Ui) -> Result<CampaignRow> {
         let (name, id) = match self {
-            CampaignSelector::File(campaign) => (&campaign.name, campaign.id()),
+            CampaignSelector::File(campaign) => {
+                let known = drive::recognized(store, (**campaign).clone()).await?;
+                (&campaign.name, known.id())
+            }
             CampaignSelector::Name(name) => (name, name.clone()),
         };
         let mut rows = store.campaigns(Some(name)).await?;

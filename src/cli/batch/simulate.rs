@@ -166,12 +166,13 @@ async fn known(
     match (selector, store) {
         (CampaignSelector::File(campaign), None) => Ok(((**campaign).clone(), 0)),
         (CampaignSelector::File(campaign), Some(store)) => {
+            let campaign = drive::recognized(store, (**campaign).clone()).await?;
             let count = match store.view(&campaign.id()).await {
                 Ok(view) => view.targets.len(),
                 Err(StoreError::NotFound(_)) => 0,
                 Err(err) => return Err(err.into()),
             };
-            Ok(((**campaign).clone(), count))
+            Ok((campaign, count))
         }
         (CampaignSelector::Name(_), Some(store)) => {
             let row = selector.find(store, ui).await?;

@@ -11,7 +11,7 @@ use patchwright_base::redact::Redactor;
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_fleet::batch::fleet::{Fleet, upgraded};
-use patchwright_fleet::batch::{history, refresh};
+use patchwright_fleet::batch::{history, interrupted, refresh};
 use patchwright_fleet::store::{self, Store};
 use patchwright_report::campaign as report;
 use patchwright_task::world;
@@ -22,8 +22,8 @@ use patchwright_types::dollars;
 ///
 /// Reads the database and needs neither a token nor a model; `--refresh` asks GitHub how the open pull
 /// requests stand. With `--json`, a line on stdout is the campaign as one JSON object. The exit code is 0
-/// when nothing has failed, 20 when something has or the campaign is paused, 10 when there is no such
-/// campaign.
+/// when nothing has failed, 20 when something has, the campaign is paused or a run was interrupted, 10 when
+/// there is no such campaign.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Campaign file, or the name or id of a campaign; all campaigns are listed when absent
@@ -59,7 +59,8 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         let row = wanted.find(&store, ui).await?;
         (store, row.id)
     };
-    let view = store.view(&id).await?;
+    let mut view = store.view(&id).await?;
+    interrupted::mark(&store, &mut view).await?;
     if let Some(file) = &args.html {
         let history = history::history(&store, &view).await?;
         let options = report::PageOptions {
@@ -80,7 +81,8 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
 /// 0, or 20 when somebody should look.
 fn code(view: &CampaignView) -> u8 {
     let failed = view.targets.iter().any(|target| target.state == TargetState::Failed);
-    let is_bad = failed || view.campaign.state == CampaignState::Paused;
+    let is_bad =
+        failed || view.campaign.state == CampaignState::Paused || !view.interrupted.is_empty();
     if is_bad { FailureKind::Partial.exit_code() } else { 0 }
 }
 

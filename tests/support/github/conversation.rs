@@ -127,6 +127,7 @@ impl World {
             base_sha,
             draft: false,
             merged: false,
+            merge_commit: None,
             reviewers: Vec::new(),
             last_head: String::new(),
             maintainer_can_modify: false,
@@ -379,6 +380,7 @@ impl World {
         let merge = git::run(&repository.path, &args).unwrap();
         git(&repository.path, &["update-ref", &format!("refs/heads/{}", pull.base), &merge]);
         (pull.base_sha, pull.merged) = (base, true);
+        pull.merge_commit = Some(merge.trim().to_owned());
         let issue = repository.issues.get_mut(&number).unwrap();
         (issue.open, issue.updated) = (false, now);
         true

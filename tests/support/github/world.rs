@@ -252,6 +252,7 @@ pub(crate) struct Pull {
     pub(crate) base_sha: String,
     pub(crate) draft: bool,
     pub(crate) merged: bool,
+    pub(crate) merge_commit: Option<String>,
     pub(crate) reviewers: Vec<String>,
     /// The commit that `refs/pull/N/head` points to.
     pub(crate) last_head: String,

@@ -64,6 +64,10 @@ pub struct Campaign {
     #[serde(default)]
     #[schemars(regex(pattern = r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$"))]
     pub tracking_issue: Option<String>,
+    /// The id under which the store has it, where that is another one than [`Campaign::id`] would make: in earlier
+    /// versions the limits of runs were a part of it.
+    #[serde(skip)]
+    pub(super) stored_as: Option<String>,
 }
 
 /// Which repositories. What is listed, found by owner or found by search is taken together, then
@@ -409,12 +413,15 @@ impl Campaign {
         globs.map(String::as_str).find(|glob| matches(glob, repository))
     }
 
-    /// SHA-256 in hex of what decides about the work: task, mode, agent, environment, checks, base. Not
-    /// of what decides about pace, order and words, so that those can be changed on the way.
+    /// SHA-256 in hex of what decides about the work: task, mode, model, environment, checks, base. Not
+    /// of what decides about limits, pace, order and words, so that those can be changed on the way.
     pub fn spec_hash(&self) -> String {
+        let AgentLimits { model, effort, .. } = self.agent.clone();
+        // The limits are there without a value: a campaign without them keeps the hash that it had when they counted.
+        let agent = AgentLimits { model, effort, ..AgentLimits::default() };
         let mut spec = json!({
             "prompt": self.task.prompt, "variables": self.task.variables, "mode": self.mode,
-            "agent": self.agent, "environment": self.environment, "verify": self.verify,
+            "agent": agent, "environment": self.environment, "verify": self.verify,
             "base": self.publish.base,
         });
         // A campaign without one keeps the hash that it had before there were any.
@@ -426,6 +433,9 @@ impl Campaign {
 
     /// `<name>-<first 12 hex digits of the hash>`.
     pub fn id(&self) -> String {
+        if let Some(id) = &self.stored_as {
+            return id.clone();
+        }
         let hash = self.spec_hash();
         format!("{}-{}", self.name, hash.get(..12).unwrap_or(&hash))
     }

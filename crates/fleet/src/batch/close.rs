@@ -140,6 +140,8 @@ impl CampaignClosing<'_> {
                 return Ok(());
             }
             TargetState::Open | TargetState::Draft => {}
+            // People closed its pull request: our branch is left of it.
+            TargetState::Closed if !self.options.keep_branches => {}
             // Begun by an earlier command that did not come to its end.
             _ if target.closing_at.is_some() => {}
             _ => return Ok(()),
@@ -155,6 +157,8 @@ impl CampaignClosing<'_> {
         }
         match self.pull(target, &repository, number).await {
             Ok(()) => Ok(()),
+            // There is no branch any more, either.
+            Err(ForgeError::NotFound { .. }) if target.state == TargetState::Closed => Ok(()),
             Err(err @ ForgeError::RateLimited { .. }) if account.owner().is_some() => {
                 self.limited.insert(account);
                 self.leave(target, &format!("{err}; run it again when that is over"));
@@ -190,6 +194,9 @@ impl CampaignClosing<'_> {
         let is_ours = !pull.is_fork
             && (report::is_described(&pull.body, "pull-request")
                 && self.forge.wrote(&pull.author).await?);
+        if !pull.open && target.state == TargetState::Closed && target.closing_at.is_none() {
+            return if is_ours { self.branch(target, repository, &pull).await } else { Ok(()) };
+        }
         if !is_ours {
             self.leave(target, &format!("{} is not ours", pull.html_url));
             return Ok(());

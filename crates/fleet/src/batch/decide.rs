@@ -54,6 +54,9 @@ pub(super) fn decide(
     if let Some(verdict) = previous.and_then(|target| settled(campaign, target, tip)) {
         return verdict;
     }
+    if let Some(target) = previous.filter(|target| has_moved_by_own_merge(target, candidate)) {
+        return PlanVerdict::finished(&target.base_sha, ended(target));
+    }
     if let Some(trouble) = &candidate.trouble {
         return known.map_or_else(
             || PlanVerdict::unread(trouble.clone()),
@@ -95,6 +98,19 @@ fn as_seen(target: &Target, candidate: &Candidate) -> Target {
         Some(_) => TargetState::Closed,
     };
     Target { state, ..target.clone() }
+}
+
+/// The base branch is where merging the target's own pull request has brought it, and nothing else has come in since
+/// the run.
+fn has_moved_by_own_merge(target: &Target, candidate: &Candidate) -> bool {
+    let is_its = |pull: &&PullFacts| {
+        pull.ours && pull.merged && i64::try_from(pull.number).ok() == target.pull_request
+    };
+    let merge = candidate.pull_requests.iter().find(is_its).and_then(|pull| pull.merge.as_ref());
+    target.state == TargetState::Merged
+        && merge.is_some_and(|merge| {
+            candidate.base_sha.as_ref() == Some(&merge.sha) && merge.parent == target.base_sha
+        })
 }
 
 /// What the store says, when that decides.
@@ -248,6 +264,9 @@ fn by_pulls(
         (false, Repeat::Never) => {
             Some(PlanVerdict::finished(tip, format!("pull request #{number} was merged")))
         }
+        (false, Repeat::WhenMoved) if pull.merge.as_ref().is_some_and(|it| it.sha == tip) => {
+            Some(PlanVerdict::finished(tip, format!("pull request #{number} was merged")))
+        }
         (_, Repeat::WhenMoved) => None,
     }
 }
@@ -286,6 +305,7 @@ pub(super) fn decide_pull(
 pub(super) mod tests {
     use crate::batch::campaign::parse;
     use crate::batch::decide::*;
+    use patchwright_forge::github::MergeFacts;
 
     fn campaign(more: &str) -> Campaign {
         let least = "name: x\nselect: {repositories: [a/b]}\ntask: {prompt: y}\n";
@@ -411,6 +431,34 @@ pub(super) mod tests {
             let verdict = decide(&campaign, &candidate(vec![pull]), Some(&known), &[]);
             assert_eq!(said(&verdict), format!("finished pull request {expected}"));
         }
+    }
+
+    #[test]
+    fn the_merge_of_a_pull_request_of_ours_is_no_reason_to_begin_anew() {
+        let campaign = campaign("repeat: when-moved\n");
+        let merged = |sha: &str, parent: &str| PullFacts {
+            number: 5,
+            ours: true,
+            merged: true,
+            merge: Some(MergeFacts { sha: sha.to_owned(), parent: parent.to_owned() }),
+            ..PullFacts::default()
+        };
+        // The base branch is at `new`.
+        for (state, sha, parent, expected) in [
+            (TargetState::Merged, "new", "old", "finished pull request #5 was merged"),
+            (TargetState::Open, "new", "old", "finished pull request #5 was merged"),
+            // Others changed the branch before, or after.
+            (TargetState::Merged, "new", "between", "work new"),
+            (TargetState::Merged, "before", "old", "work new"),
+            (TargetState::Unchanged, "new", "old", "work new"),
+        ] {
+            let known = target(state, "old", Some(5), &campaign.id());
+            let pulls = vec![merged(sha, parent)];
+            let verdict = decide(&campaign, &candidate(pulls), Some(&known), &[]);
+            assert_eq!(said(&verdict), expected, "{state:?} {sha} {parent}");
+        }
+        let unknown = decide(&campaign, &candidate(vec![merged("new", "old")]), None, &[]);
+        assert_eq!(said(&unknown), "finished pull request #5 was merged");
     }
 
     #[test]

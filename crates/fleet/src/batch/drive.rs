@@ -11,6 +11,7 @@ mod release;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
@@ -26,7 +27,7 @@ use super::scope::{Scope, Shard};
 use super::selection::Selection;
 use super::worker::{self, WorkerOptions};
 use super::{history, refresh, track, window};
-use crate::store::StoreResult;
+use crate::store::{Store, StoreResult};
 use patchwright_base::error::{Failure, Result};
 use patchwright_report::campaign::{History, Waiting};
 use patchwright_types::campaign::{
@@ -127,7 +128,8 @@ pub async fn run(
 ) -> Result<CampaignEnd> {
     let fleet = &Fleet { scope: Arc::new(options.scope()), ..fleet.clone() };
     let (campaign, row) = begin::begin(fleet, campaign, options, watch).await?;
-    let mut drive = Drive { fleet, campaign, id: row.id, seen: 0, tracker: None };
+    let is_track_told = Arc::default();
+    let mut drive = Drive { fleet, campaign, id: row.id, seen: 0, tracker: None, is_track_told };
     // Skips events of earlier commands: only new ones are shown.
     while !drive.fresh_events().await?.is_empty() {}
     advance(fleet, &drive.id).await?;
@@ -144,7 +146,7 @@ pub async fn run(
         tracker.abort();
     }
     if why != EndReason::Interrupted && drive.campaign.tracking_issue.is_some() {
-        track(fleet, &drive.id, track::UpdateTiming::AtTheEnd).await;
+        track(fleet, &drive.id, track::UpdateTiming::AtTheEnd, &drive.is_track_told).await;
     }
     let events = drive.fresh_events().await?;
     let view = fleet.store.view(&drive.id).await?;
@@ -159,9 +161,27 @@ pub async fn run(
 
 /// A campaign as it is stored.
 pub fn campaign_of(row: &CampaignRow) -> Result<Campaign> {
-    serde_json::from_str(&row.spec).map_err(|err| {
+    let read = serde_json::from_str(&row.spec).map_err(|err| {
         Failure::internal(format!("the stored campaign `{}` cannot be read", row.id)).caused_by(err)
-    })
+    });
+    read.map(|campaign| Campaign { stored_as: Some(row.id.clone()), ..campaign })
+}
+
+/// A campaign with the id under which this store has the same work, also where an earlier version, to which a changed
+/// limit was another campaign, has stored it.
+///
+/// # Errors
+/// When the store cannot be used.
+pub async fn recognized(store: &Store, campaign: Campaign) -> StoreResult<Campaign> {
+    let hash = campaign.spec_hash();
+    for row in store.campaigns(Some(&campaign.name)).await? {
+        // One that another version has written is another campaign.
+        let Ok(known) = campaign_of(&row) else { continue };
+        if known.spec_hash() == hash {
+            return Ok(Campaign { stored_as: Some(row.id), ..campaign });
+        }
+    }
+    Ok(Campaign { stored_as: None, ..campaign })
 }
 
 /// Pauses a campaign. The process that changes the state prints the reason, so it is printed once.
@@ -173,14 +193,20 @@ pub(super) async fn pause(fleet: &Fleet, id: &str, why: &str) -> StoreResult<()>
     Ok(())
 }
 
-fn is_open(target: &Target) -> bool {
+pub(super) fn is_open(target: &Target) -> bool {
     matches!(target.state, TargetState::Open | TargetState::Draft)
 }
 
 /// The campaign's issue; trouble with it is no trouble of the campaign.
-async fn track(fleet: &Fleet, id: &str, when: track::UpdateTiming) {
+async fn track(fleet: &Fleet, id: &str, when: track::UpdateTiming, is_told: &AtomicBool) {
     if let Err(failure) = track::update(fleet, id, when).await {
-        fleet.ui.detail(&format!("the tracking issue is not up to date: {}", failure.message));
+        let said = failure.to_string();
+        // Whoever asked for an issue looks for it there: it is said once what is wrong.
+        if is_told.swap(true, Ordering::Relaxed) {
+            fleet.ui.detail(&said);
+        } else {
+            fleet.ui.failure(&said);
+        }
     }
 }
 
@@ -271,6 +297,8 @@ struct Drive<'a> {
     seen: i64,
     /// Brings the tracking issue up to date beside everything else: its writes wait for their turn.
     tracker: Option<JoinHandle<()>>,
+    /// What is wrong with the tracking issue has been said.
+    is_track_told: Arc<AtomicBool>,
 }
 
 impl Drive<'_> {
@@ -338,10 +366,10 @@ impl Drive<'_> {
         let is_idle = self.tracker.as_ref().is_none_or(JoinHandle::is_finished);
         if is_idle && self.campaign.tracking_issue.is_some() {
             let (fleet, id) = (self.fleet.clone(), self.id.clone());
-            self.tracker =
-                Some(tokio::spawn(
-                    async move { track(&fleet, &id, track::UpdateTiming::Due).await },
-                ));
+            let is_told = Arc::clone(&self.is_track_told);
+            self.tracker = Some(tokio::spawn(async move {
+                track(&fleet, &id, track::UpdateTiming::Due, &is_told).await;
+            }));
         }
     }
 

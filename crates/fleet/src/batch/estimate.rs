@@ -11,6 +11,7 @@ use super::worker;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Source;
 use patchwright_report::campaign::Publishing;
+use patchwright_task::world;
 use patchwright_types::campaign::{CampaignView, Target};
 
 /// Campaigns that are looked at for what runs cost.
@@ -29,6 +30,12 @@ pub struct Estimate {
     /// What is left of the budget, when that is less than all runs may cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub short_usd: Option<f64>,
+    /// Of the targets, how many about that is enough for: one more is begun only when what it may cost is left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub affordable: Option<usize>,
+    /// Nobody knows what the model costs, so no limit in dollars ends a run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub price_is_unknown: bool,
     /// With as many runs at once as the limits, or this machine, allow.
     pub agent_seconds: Option<u64>,
     /// By the pace of writes.
@@ -69,17 +76,36 @@ pub(super) async fn estimate(
     let rounds = runs.div_ceil(at_once.max(1));
     let average = |sum: f64| (sums.runs > 0).then(|| sum / sums.runs as f64);
     let spent = view.map_or(0.0, |view| view.campaign.spent_usd);
-    let all = per_run(fleet, campaign) * runs as f64;
+    let each = per_run(fleet, campaign);
+    let all = each * runs as f64;
     let left = campaign.limits.budget_usd.map(|budget| (budget - spent).max(0.0));
+    let usual = average(sums.cost_usd).filter(|cost| *cost > 0.0).unwrap_or(each);
+    let enough = |left: f64| {
+        if left + 1e-6 < each { 0 } else { ((left - each).max(0.0) / usual) as usize + 1 }
+    };
+    let price_is_unknown = has_no_price(fleet, campaign);
+    let short_usd = left.filter(|left| *left + 1e-6 < all && !price_is_unknown);
+    let most_usd = Some(left.map_or(all, |left| left.min(all)));
     Ok(Estimate {
         targets: count,
         samples: sums.runs,
-        cost_usd: average(sums.cost_usd).map(|cost| cost * runs as f64),
-        short_usd: left.filter(|left| *left + 1e-6 < all),
-        most_usd: Some(left.map_or(all, |left| left.min(all))).filter(|most| most.is_finite()),
+        cost_usd: average(sums.cost_usd)
+            .map(|cost| cost * runs as f64)
+            .filter(|_| !price_is_unknown),
+        affordable: short_usd.map(|left| enough(left).min(runs)),
+        short_usd,
+        most_usd: most_usd.filter(|most| most.is_finite() && !price_is_unknown),
+        price_is_unknown,
         agent_seconds: average(sums.seconds).map(|seconds| (seconds * rounds as f64).ceil() as u64),
         publish_seconds: publish_seconds(fleet, campaign, known, targets)?,
     })
+}
+
+/// The model is known, and its price is not. A model that cannot be found is told of when it is asked.
+fn has_no_price(fleet: &Fleet, campaign: &Campaign) -> bool {
+    let config = campaign.overlay(fleet.config.clone(), "", "");
+    let model = config.and_then(|config| world::model(&config));
+    model.is_ok_and(|model| model.price.is_none())
 }
 
 /// What one run may cost.

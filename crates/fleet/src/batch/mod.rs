@@ -16,6 +16,7 @@ pub mod drive;
 mod estimate;
 pub mod fleet;
 pub mod history;
+pub mod interrupted;
 pub mod launch;
 pub mod lease;
 pub mod outage;

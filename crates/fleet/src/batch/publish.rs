@@ -161,12 +161,9 @@ impl<'a> Publisher<'a> {
         if row.state == CampaignState::Closed {
             return broken(ErrorClass::Publish, "the campaign was closed".to_owned());
         }
-        let campaign: Campaign = match serde_json::from_str(&row.spec) {
+        let campaign = match drive::campaign_of(&row) {
             Ok(campaign) => campaign,
-            Err(err) => {
-                let message = format!("the stored campaign cannot be read: {err}");
-                return broken(ErrorClass::Configuration, message);
-            }
+            Err(failure) => return broken(ErrorClass::Configuration, failure.to_string()),
         };
         let Some(changeset) = fleet.store.changeset(target.id).await? else {
             return broken(ErrorClass::Internal, "there is no stored change".to_owned());
@@ -321,7 +318,9 @@ impl<'a> Publisher<'a> {
             }
             Err(err) => return Err(err.into()),
         };
-        let mut said: Vec<String> = place.said.clone().into_iter().chain(doubt).collect();
+        let caution = place.vetted.caution.clone();
+        let said = caution.into_iter().chain(place.said.clone()).chain(doubt);
+        let mut said: Vec<String> = said.collect();
         // A push does not change the draft state: when the new change fails its checks, the pull
         // request must become a draft.
         if draft.draft && !pull.draft && operation != Operation::Created {

@@ -318,8 +318,8 @@ impl TargetAttempt<'_> {
         run: Option<String>,
         (cost_usd, tokens): (f64, i64),
     ) -> std::result::Result<(), StoreError> {
-        let AttemptVerdict { state, class, reason, url, changeset, publish, job_end, pause, lost } =
-            verdict;
+        let AttemptVerdict { state, class, reason, url, changeset, publish, job_end, .. } = verdict;
+        let AttemptVerdict { pause, lost, kept, .. } = verdict;
         let (store, lease) = (&self.fleet.store, &self.held.lease);
         if lost {
             return Err(StoreError::LeaseLost { job: self.held.job.id });
@@ -335,13 +335,20 @@ impl TargetAttempt<'_> {
         let folder = self.fleet.state.display().to_string();
         let reason = reason.map(|reason| self.fleet.redactor.redact(&reason));
         let reason = reason.map(|reason| reason.replace(&folder, "$PATCHWRIGHT_STATE_DIR"));
-        let pull_request = self.target.pull_request;
+        let kept = kept.as_deref();
+        let pull_request = self.target.pull_request.or(kept.and_then(|kept| kept.pull_request));
         let url = url.or_else(|| self.target.url.clone());
+        let url = url.or_else(|| kept.and_then(|kept| kept.url.clone()));
         let writes = self.held.written();
         let end =
             TargetEnd { state, class, reason, run, cost_usd, tokens, pull_request, url, writes };
         let (changeset, publish) = (changeset.as_deref(), publish.as_ref());
-        store.end_target(lease, self.target.id, &end, changeset, publish, &job_end).await
+        store.end_target(lease, self.target.id, &end, changeset, publish, &job_end).await?;
+        if let Some(kept) = kept.filter(|kept| drive::is_open(kept)) {
+            let why = "its pull request goes on with a newer run, which had nothing to add";
+            store.observe_target(kept.id, TargetState::Superseded, Some(why), None).await?;
+        }
+        Ok(())
     }
 }
 

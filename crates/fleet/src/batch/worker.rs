@@ -164,7 +164,7 @@ impl Worker<'_> {
             let kinds = self.kinds_with_room().await;
             // What is told from here on is not known to the claim below.
             self.notifications.mark_unchanged();
-            if let Err(err) = self.reaper.look(self.fleet).await {
+            if let Err(err) = self.reaper.look(self.fleet, self.options.campaign.as_deref()).await {
                 // The claim below says so, when it is more than a moment.
                 tracing::debug!(%err, "the leases could not be looked at");
             }

@@ -13,9 +13,10 @@ pub struct HeldLease {
     pub job: i64,
     pub epoch: i64,
     pub owner: String,
-    kind: JobKind,
-    campaign: Option<String>,
-    subject: String,
+    pub(crate) kind: JobKind,
+    pub(crate) campaign: Option<String>,
+    /// Of a target's job its number.
+    pub(crate) subject: String,
 }
 
 impl Store {

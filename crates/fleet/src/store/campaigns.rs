@@ -1,5 +1,7 @@
 //! Campaigns: one row each, and what people see of one.
 
+use std::collections::BTreeSet;
+
 use sqlx::any::AnyRow;
 
 use super::db::{Write, clean, get, quoted, word};
@@ -287,7 +289,7 @@ impl Store {
     pub async fn targets_to_close(&self, campaign: &str) -> StoreResult<Vec<Target>> {
         let rows = sqlx::query(sqlx::AssertSqlSafe(format!(
             "SELECT {TARGET} FROM targets WHERE campaign = $1 AND (closing_at IS NOT NULL
-                OR state IN ('held', 'ready', 'open', 'draft')) ORDER BY lower(repository), id DESC"
+                OR state IN ('held', 'ready', 'open', 'draft', 'closed')) ORDER BY lower(repository), id DESC"
         )));
         let rows = rows.bind(campaign).fetch_all(&mut *self.connection().await?).await?;
         rows.iter().map(target_of).collect()
@@ -312,7 +314,8 @@ impl Store {
         // A suspicion holds nothing up, and what does not run waits for nothing.
         let runs = row.state == CampaignState::Running;
         outages.retain(|outage| runs && outage.pauses > 0);
-        Ok(CampaignView { campaign: row, targets, outages, now: self.now().await? })
+        let interrupted = BTreeSet::new();
+        Ok(CampaignView { campaign: row, targets, outages, interrupted, now: self.now().await? })
     }
 }
 

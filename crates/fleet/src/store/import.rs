@@ -52,8 +52,8 @@ enum ImportOutcome {
 }
 
 impl Store {
-    /// Takes over targets of `campaign`, which must be here, with their changesets and events, each for the repository
-    /// that `known` says it is of. A target that has come further here stays as it is; one for which `known` has a
+    /// Takes over targets of the campaign that is called `theirs` there and `campaign` here, where it must be, with their
+    /// changesets and events, each for the repository that `known` says it is of. A target that has come further here stays as it is; one for which `known` has a
     /// reason instead fails with it.
     ///
     /// # Errors
@@ -61,16 +61,16 @@ impl Store {
     pub async fn import(
         &self,
         other: &Store,
-        campaign: &str,
+        (theirs, campaign): (&str, &str),
         known: &(dyn Fn(&Target) -> Result<KnownRepository, String> + Sync),
     ) -> StoreResult<ImportReport> {
         let mut imported = ImportReport::default();
         let select =
             format!("SELECT {TARGET} FROM targets WHERE campaign = $1 ORDER BY id LIMIT {TARGETS}");
-        let rows = sqlx::query(AssertSqlSafe(select)).bind(campaign);
+        let rows = sqlx::query(AssertSqlSafe(select)).bind(theirs);
         let rows = rows.fetch_all(&mut *other.connection().await?).await?;
         for row in &rows {
-            let target = target_of(row)?;
+            let target = Target { campaign: campaign.to_owned(), ..target_of(row)? };
             match known(&target) {
                 Err(why) if imported.refused.len() < REFUSED => {
                     if self.refuse(&target, &why).await? {

@@ -67,7 +67,7 @@ pub use reviews::{PaidReview, ReviewCaps, ReviewSlot};
 pub use runs::{EndedRun, MOST_EXAMINED, PAGE, RunCursor, RunDay, RunPage, RunRow, RunSearch};
 pub use selections::{ID, SelectedNames};
 pub use simulated::StoreSize;
-pub use targets::Closing;
+pub use targets::{AddedTargets, Closing};
 
 use crate::store::connections::Pool;
 use crate::store::db::Dialect;

@@ -51,6 +51,14 @@ pub(super) fn target_of(row: &AnyRow) -> StoreResult<Target> {
     })
 }
 
+/// How many targets are new, or wait again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddedTargets {
+    /// They are to be worked on.
+    pub work: usize,
+    pub skipped: usize,
+}
+
 /// How far `batch close` is with a pull request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
@@ -91,14 +99,21 @@ impl Store {
     /// waiting or skipped; an older target of the same repository that has not been started is
     /// superseded. One that was skipped, or superseded before it was started, waits again when it is
     /// named again. Returns how many are new (or wait again).
-    pub async fn add_targets(&self, campaign: &str, targets: &[NewTarget]) -> StoreResult<usize> {
+    pub async fn add_targets(
+        &self,
+        campaign: &str,
+        targets: &[NewTarget],
+    ) -> StoreResult<AddedTargets> {
         let mut write = self.write().await?;
-        let mut added = 0;
+        let mut added = AddedTargets::default();
         for target in targets {
-            added += usize::from(add(&mut write, campaign, target).await?);
+            let is_new = add(&mut write, campaign, target).await?;
+            let count = if target.skipped.is_some() { &mut added.skipped } else { &mut added.work };
+            *count += usize::from(is_new);
         }
-        if added > 0 {
-            write.say(campaign, None, "targets", Some(&format!("{added} targets added")));
+        let all = added.work + added.skipped;
+        if all > 0 {
+            write.say(campaign, None, "targets", Some(&format!("{all} targets added")));
         }
         write.commit().await?;
         Ok(added)

@@ -82,6 +82,14 @@ pub struct HeadFacts {
     pub message: String,
 }
 
+/// The commit by which a pull request came into its base branch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MergeFacts {
+    pub sha: String,
+    /// Its first parent: where the base branch was before, unless several commits were rebased.
+    pub parent: String,
+}
+
 /// What decides about a pull request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, as GitHub tells them")]
@@ -95,6 +103,8 @@ pub struct PullFacts {
     pub base_sha: String,
     /// Its description has the marker of our pull requests. Not looked at for [`PreflightQuery::open_pulls`].
     pub ours: bool,
+    /// How it was merged, where GitHub tells. Not looked at for [`PreflightQuery::open_pulls`].
+    pub merge: Option<MergeFacts>,
 }
 
 #[derive(Deserialize)]

@@ -40,6 +40,7 @@ mod pages;
 mod people;
 mod pictures;
 mod preflight;
+mod preflight_pulls;
 mod preflight_rest;
 mod pull_metadata;
 mod pulls;
@@ -69,7 +70,9 @@ use url::Url;
 
 pub use self::app::Key as AppKey;
 pub use self::deliveries::{HookDelivery, HookSource};
-pub use self::discovery::{HeadFacts, PreflightQuery, PullFacts, RepositoryFacts, RepositoryList};
+pub use self::discovery::{
+    HeadFacts, MergeFacts, PreflightQuery, PullFacts, RepositoryFacts, RepositoryList,
+};
 pub use self::gate::Gate;
 pub use self::housekeeping::{BranchRemoval, PullReference, PullState};
 pub use self::installed_app::InstalledApp;

@@ -10,12 +10,12 @@ use super::discovery::{HeadFacts, PreflightQuery, PullFacts, RepositoryFacts};
 use super::graphql::{GraphqlResponse, Problem};
 use super::http::Call;
 use super::names::{DigestSet, NameParts, RepositoryNames};
+use super::preflight_pulls::{PullNode, pull_facts};
 use super::token::Scope;
 use super::wire::{PullJson, lenient};
 use super::wire_reviews::Connection;
 use super::{GitHubForge, route};
-use crate::marker::has_purpose;
-use crate::{ForgeError, PullRequest, RepositoryId};
+use crate::{ForgeError, RepositoryId};
 
 /// Open pull requests of one repository that are read.
 const MOST_PULLS: usize = 10_000;
@@ -24,8 +24,6 @@ const MOST_UNANSWERED: usize = 3;
 /// Repositories that are asked about over REST when GraphQL is down: three requests or more each, of the 5,000
 /// that a token has in an hour.
 const MOST_OVER_REST: usize = 200;
-/// The purpose in the marker of our pull requests.
-const OUR_PURPOSE: &str = "pull-request";
 
 /// The fields that everything is decided by. `PULLS`, `BASE` and `FILES` depend on what is wanted.
 const FIELDS: &str = "fragment facts on Repository {
@@ -37,7 +35,8 @@ const FIELDS: &str = "fragment facts on Repository {
 
 const BRANCH_PULLS: &str = "pullRequests(headRefName: $branch, first: 5, \
     orderBy: {field: UPDATED_AT, direction: DESC}) { pageInfo { hasNextPage endCursor } nodes { \
-    number state isDraft isCrossRepository headRefOid baseRefOid body } } \
+    number state isDraft isCrossRepository headRefOid baseRefOid body \
+    mergeCommit { oid parents(first: 1) { nodes { oid } } } } } \
     head: ref(qualifiedName: $head) { target { oid ... on Commit { message committer { email } } } }";
 
 const OPEN_PULLS: &str = "pullRequests(states: [OPEN], first: 50, \
@@ -128,38 +127,6 @@ struct TopicNode {
 #[derive(Deserialize)]
 struct Topic {
     name: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PullNode {
-    number: u64,
-    #[serde(default, deserialize_with = "lenient")]
-    state: String,
-    #[serde(default, deserialize_with = "lenient")]
-    is_draft: bool,
-    #[serde(default, deserialize_with = "lenient")]
-    is_cross_repository: bool,
-    #[serde(default, deserialize_with = "lenient")]
-    head_ref_oid: String,
-    #[serde(default, deserialize_with = "lenient")]
-    base_ref_oid: String,
-    #[serde(default, deserialize_with = "lenient")]
-    body: String,
-}
-
-impl PullNode {
-    fn facts(self) -> PullFacts {
-        PullFacts {
-            number: self.number,
-            open: self.state == "OPEN",
-            merged: self.state == "MERGED",
-            draft: self.is_draft,
-            head_sha: self.head_ref_oid,
-            base_sha: self.base_ref_oid,
-            ours: has_purpose(&self.body, OUR_PURPOSE),
-        }
-    }
 }
 
 /// What became of a question about several repositories.
@@ -363,18 +330,6 @@ impl GitHubForge {
         );
         let pulls: Vec<PullJson> = self.api.list(&call, MOST_PULLS).await?;
         Ok(pulls.into_iter().map(|pull| pull_facts(pull.into())).collect())
-    }
-}
-
-pub(super) fn pull_facts(pull: PullRequest) -> PullFacts {
-    PullFacts {
-        number: pull.number,
-        open: pull.open,
-        merged: pull.merged,
-        draft: pull.draft,
-        ours: has_purpose(&pull.body, OUR_PURPOSE),
-        head_sha: pull.head_sha,
-        base_sha: pull.base_sha,
     }
 }
 

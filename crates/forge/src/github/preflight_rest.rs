@@ -4,7 +4,8 @@ use serde::Deserialize;
 
 use super::discovery::{HeadFacts, PreflightQuery, RepositoryFacts};
 use super::http::{Call, segment};
-use super::preflight::{is_fatal, pull_facts};
+use super::preflight::is_fatal;
+use super::preflight_pulls::pull_facts;
 use super::wire::{Permissions, lenient};
 use super::{GitHubForge, route};
 use crate::{Forge, ForgeError, RepositoryId, StateProblem};

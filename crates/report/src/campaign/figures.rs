@@ -15,6 +15,7 @@ use patchwright_types::campaign::{
 /// How a campaign stands, in numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
+    /// All of them, those included that are skipped.
     pub total: usize,
     pub by_state: BTreeMap<TargetState, usize>,
     /// Failed targets by class; `None`: without one.
@@ -22,6 +23,8 @@ pub struct Figures {
     /// Nothing more happens by itself.
     pub settled: usize,
     pub failed: usize,
+    /// Said to be worked on, while nobody does.
+    pub interrupted: usize,
     /// Dollars and tokens of all runs that have ended.
     pub cost_usd: f64,
     pub tokens: i64,
@@ -75,6 +78,7 @@ impl Figures {
             by_class,
             settled: count(TargetState::is_settled),
             failed: count(|state| state == TargetState::Failed),
+            interrupted: view.interrupted.len(),
             // Superseded targets have cost something, too.
             cost_usd: sane(view.campaign.spent_usd).max(sum),
             tokens: targets
@@ -94,6 +98,25 @@ impl Figures {
         self.by_state.get(&state).copied().unwrap_or(0)
     }
 
+    /// Targets that the campaign is about: not those that it skips.
+    pub fn wanted(&self) -> usize {
+        self.total.saturating_sub(self.count(TargetState::Skipped))
+    }
+
+    /// Of those, the ones that came to a good end.
+    pub fn done(&self) -> usize {
+        let apart = self.count(TargetState::Skipped) + self.failed;
+        self.settled.saturating_sub(apart)
+    }
+
+    /// Runs that somebody is at.
+    pub fn running(&self, view: &CampaignView) -> usize {
+        let is_at_work = |target: &&Target| {
+            target.state == TargetState::Running && !view.interrupted.contains(&target.id)
+        };
+        view.targets.iter().filter(is_at_work).count()
+    }
+
     /// Agent runs that are still to come or going on.
     pub fn to_run(&self) -> usize {
         [TargetState::Waiting, TargetState::Queued, TargetState::Running]
@@ -107,12 +130,32 @@ impl Figures {
         self.count(TargetState::Ready) + self.count(TargetState::Publishing)
     }
 
+    /// Nothing is worked on, and what is left waits for its wave, or to be published.
+    fn is_held_up(&self, view: &CampaignView) -> bool {
+        let waits = |target: &Target| match target.state {
+            TargetState::Waiting => true,
+            TargetState::Ready => {
+                target.reason.as_deref().is_some_and(|why| why.starts_with("waits"))
+            }
+            state => state.is_settled(),
+        };
+        view.targets.iter().all(waits)
+    }
+
     fn estimate(&self, view: &CampaignView) -> Option<Eta> {
         let (to_run, to_publish) = (self.to_run(), self.to_publish());
         if view.campaign.state != CampaignState::Running || to_run + to_publish == 0 {
             return None;
         }
-        let running = self.count(TargetState::Running);
+        // What waits for a service, a window or people takes as long as they do.
+        if !view.outages.is_empty() || self.is_held_up(view) {
+            return None;
+        }
+        let running = self.running(view);
+        // Nobody is at work, and nobody knows when somebody will be.
+        if self.interrupted > 0 && running == 0 {
+            return None;
+        }
         let at_once = view.campaign.concurrency.and_then(|most| usize::try_from(most).ok());
         let at_once = at_once.unwrap_or(running).max(running).max(1);
         let agents_ms = match (to_run, self.run_ms) {
@@ -221,6 +264,16 @@ pub(super) fn time(at: Millis, form: &str) -> String {
     chrono::DateTime::from_timestamp_millis(at)
         .map(|at| at.format(form).to_string())
         .unwrap_or_default()
+}
+
+/// As [`lasted`]; of a run that was interrupted nobody knows it.
+pub(super) fn lasted_in(target: &Target, view: &CampaignView) -> Option<Millis> {
+    if view.interrupted.contains(&target.id) { None } else { lasted(target, view.now) }
+}
+
+/// The state of a target in a word.
+pub(super) fn state_word(target: &Target, view: &CampaignView) -> &'static str {
+    if view.interrupted.contains(&target.id) { "interrupted" } else { target.state.word() }
 }
 
 /// How long a target has been, or was, worked on.

@@ -163,7 +163,8 @@ mod tests {
     fn empty() -> CampaignView {
         let [id, name, hash, spec] = ["c-1", "c", "1", "{}"].map(str::to_owned);
         let campaign = CampaignRow::started(id, name, hash, spec);
-        CampaignView { campaign, targets: Vec::new(), outages: Vec::new(), now: 0 }
+        let (targets, outages, interrupted) = Default::default();
+        CampaignView { campaign, targets, outages, interrupted, now: 0 }
     }
 
     #[test]

@@ -55,16 +55,18 @@ pub fn frame(
     lines.into_iter().map(|line| fit(&line, width)).collect()
 }
 
-/// `34/200 done · 3 failed · 4 running · 12 to publish · $1.20 of $50.00 · 12m left`.
+/// `31/200 done · 3 failed · 4 running · 12 to publish · 5 skipped · $1.20 of $50.00 · 12m left`. What is skipped is no
+/// part of the 200, and what failed is not done.
 pub(super) fn summary(view: &CampaignView, figures: &Figures) -> String {
-    let mut parts = vec![format!("{}/{} done", figures.settled, figures.total)];
+    let mut parts = vec![format!("{}/{} done", figures.done(), figures.wanted())];
     let opened = |target: &&Target| {
         target.state == TargetState::Waiting && target.wave <= view.campaign.wave
     };
     let not_begun = view.targets.iter().filter(opened).count();
     let counts = [
         (figures.failed, "failed"),
-        (figures.count(TargetState::Running), "running"),
+        (figures.running(view), "running"),
+        (figures.interrupted, "interrupted"),
         (figures.count(TargetState::Queued), "queued"),
         (not_begun, "not begun"),
         (figures.count(TargetState::Waiting).saturating_sub(not_begun), "in later waves"),
@@ -72,6 +74,8 @@ pub(super) fn summary(view: &CampaignView, figures: &Figures) -> String {
         (figures.count(TargetState::Open) + figures.count(TargetState::Draft), "open"),
         (figures.count(TargetState::Merged), "merged"),
         (figures.count(TargetState::Closed), "closed"),
+        (figures.count(TargetState::Superseded), "superseded"),
+        (figures.count(TargetState::Skipped), "skipped"),
     ];
     parts.extend(
         counts
@@ -89,14 +93,18 @@ pub(super) fn summary(view: &CampaignView, figures: &Figures) -> String {
                 format!("paused: {reason}")
             });
         }
-        _ => parts.extend(eta(figures)),
+        CampaignState::Closed => parts.push("the campaign was closed".to_owned()),
+        CampaignState::Running | CampaignState::Done => parts.extend(eta(figures)),
     }
     format!("{}: {}", text::line(&view.campaign.name), parts.join(" · "))
 }
 
 /// `$1.20 of $50.00`.
 pub(super) fn cost(figures: &Figures) -> String {
-    let spent = dollars(figures.cost_usd);
+    // Without a price nobody knows dollars; none at all would be a statement.
+    let is_unpriced = figures.cost_usd <= 0.0 && figures.tokens > 0;
+    let spent =
+        if is_unpriced { format!("{} tokens", figures.tokens) } else { dollars(figures.cost_usd) };
     figures
         .budget_usd
         .map_or_else(|| spent.clone(), |budget| format!("{spent} of {}", dollars(budget)))
@@ -127,16 +135,25 @@ fn running_line(target: &Target, now: Millis, widest: usize) -> String {
 pub fn changes(before: &CampaignView, after: &CampaignView) -> Vec<String> {
     let old: std::collections::BTreeMap<i64, &Target> =
         before.targets.iter().map(|target| (target.id, target)).collect();
-    let settled = after.targets.iter().filter(|target| target.state.is_settled()).count();
+    // The beginning of the command has said what is skipped.
+    let counts = |target: &&Target| target.state != TargetState::Skipped;
+    let all = after.targets.iter().filter(counts).count();
+    let is_old = |target: &&Target| {
+        let was = old.get(&target.id).map(|target| target.state);
+        target.state.is_settled()
+            && (was == Some(target.state) || was.is_some_and(|it| it.is_settled()))
+    };
+    // Each line counts itself: several may come to an end between two looks.
+    let mut settled = after.targets.iter().filter(counts).filter(is_old).count();
     let mut lines = Vec::new();
     for target in &after.targets {
         let was = old.get(&target.id).map(|target| target.state);
-        // The plan has printed what it skipped.
+        settled += usize::from(counts(&target) && target.state.is_settled() && !is_old(&target));
         let from_the_start = was.is_none() && target.state == TargetState::Skipped;
         if was == Some(target.state) || !worth_a_line(target.state) || from_the_start {
             continue;
         }
-        lines.push(format!("[{settled}/{}] {}", after.targets.len(), outcome(target)));
+        lines.push(format!("[{settled}/{all}] {}", outcome(target)));
     }
     if before.campaign.state != after.campaign.state {
         let reason = after.campaign.reason.as_deref().map(text::line).unwrap_or_default();

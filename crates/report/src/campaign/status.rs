@@ -29,6 +29,8 @@ pub struct Status {
     /// Targets with which nothing more happens by itself.
     pub settled: usize,
     pub failed: usize,
+    /// Targets that are said to be worked on, while nobody does: their process ended without a word.
+    pub interrupted: usize,
     /// How many targets are in each state; states without a target are left out.
     pub states: BTreeMap<&'static str, usize>,
     /// Failed targets by error class.
@@ -75,6 +77,8 @@ pub struct TargetStatus {
     /// Number of the pull request that is reviewed, in mode `review`.
     pub number: Option<i64>,
     pub state: &'static str,
+    /// Its state is `running` or `publishing`, and nobody is at it.
+    pub interrupted: bool,
     /// Error class, when it failed.
     pub class: Option<&'static str>,
     pub reason: Option<String>,
@@ -112,6 +116,7 @@ pub fn status(view: &CampaignView) -> Status {
         by_class,
         settled,
         failed,
+        interrupted,
         cost_usd,
         tokens,
         budget_usd,
@@ -139,6 +144,7 @@ pub fn status(view: &CampaignView) -> Status {
         targets: total,
         settled,
         failed,
+        interrupted,
         states: by_state
             .into_iter()
             .map(|(state, count)| (TargetState::word(state), count))
@@ -167,6 +173,7 @@ fn target_status(target: &Target, view: &CampaignView) -> TargetStatus {
         repository: target.repository.clone(),
         number: target.number,
         state: target.state.word(),
+        interrupted: view.interrupted.contains(&target.id),
         class: target.class.map(patchwright_types::campaign::ErrorClass::word),
         reason: target.reason.clone(),
         wave: target.wave.saturating_add(1),
@@ -182,7 +189,7 @@ fn target_status(target: &Target, view: &CampaignView) -> TargetStatus {
         ended_at: target.ended_at.map(rfc3339),
         published_at: target.published_at.map(rfc3339),
         closed_at: target.closed_at.map(rfc3339),
-        seconds: figures::lasted(target, view.now).map(|ms| ms / 1_000),
+        seconds: figures::lasted_in(target, view).map(|ms| ms / 1_000),
         publishing_seconds: figures::in_publishing(target, view.now).map(|ms| ms / 1_000),
         review_seconds: figures::in_review(target, view.now).map(|ms| ms / 1_000),
     }

@@ -26,9 +26,30 @@ pub fn table(view: &CampaignView) -> String {
     for row in &view.outages {
         let _ = writeln!(out, "{}", outage(row, view.now));
     }
+    if figures.interrupted > 0 {
+        let (what, them) = match figures.interrupted {
+            1 => ("one run was", "it"),
+            _ => ("runs were", "them"),
+        };
+        let _ = writeln!(
+            out,
+            "{what} interrupted, and nobody works on {them}: `patchwright batch run` with the campaign's file resumes {them}"
+        );
+    }
     for (class, count) in &figures.by_class {
         let word = class.map_or("no class", patchwright_types::campaign::ErrorClass::word);
         let _ = writeln!(out, "failed, {word}: {count}");
+    }
+    let is_unchecked = |target: &&Target| {
+        matches!(target.state, TargetState::Open | TargetState::Draft)
+            && target.reason.as_deref().is_some_and(|why| why.starts_with("unchecked"))
+    };
+    match view.targets.iter().filter(is_unchecked).count() {
+        0 => {}
+        1 => out.push_str("one pull request is unchecked: no check ran on it\n"),
+        count => {
+            let _ = writeln!(out, "{count} pull requests are unchecked: no check ran on them");
+        }
     }
     if let Some(issue) = &view.campaign.tracking_issue {
         let _ = writeln!(out, "tracking issue: {}", text::line(issue));
@@ -55,12 +76,17 @@ pub fn list(campaigns: &[CampaignRow]) -> String {
 fn row(target: &Target, view: &CampaignView) -> [String; 6] {
     let state = match target.class.filter(|_| target.state == TargetState::Failed) {
         Some(class) => format!("failed: {}", class.word()),
-        None => target.state.word().to_owned(),
+        None => figures::state_word(target, view).to_owned(),
     };
     let reason = target.reason.as_deref().map(text::line).filter(|reason| !reason.is_empty());
     let place = figures::link(target).map(str::to_owned);
     let place = match target.state {
-        TargetState::Failed | TargetState::Skipped => reason.or(place),
+        TargetState::Failed | TargetState::Skipped | TargetState::Superseded => reason.or(place),
+        // Where it is and what should be known of it.
+        TargetState::Open | TargetState::Draft => match (place, reason) {
+            (Some(place), Some(reason)) => Some(format!("{place}  {}", fit(&reason, MAX_WHERE))),
+            (place, reason) => place.or(reason),
+        },
         _ => place.or(reason),
     };
     [
@@ -68,8 +94,8 @@ fn row(target: &Target, view: &CampaignView) -> [String; 6] {
         state,
         target.pull_request.map(|number| format!("#{number}")).unwrap_or_default(),
         if target.cost_usd > 0.0 { dollars(target.cost_usd) } else { String::new() },
-        figures::lasted(target, view.now).map(duration).unwrap_or_default(),
-        fit(&place.unwrap_or_default(), MAX_WHERE),
+        figures::lasted_in(target, view).map(duration).unwrap_or_default(),
+        fit(&place.unwrap_or_default(), 2 * MAX_WHERE),
     ]
 }
 

@@ -8,7 +8,6 @@ use crate::run::Run;
 use crate::structured::Output;
 use crate::title;
 use crate::workspace::Workspace;
-use patchwright_agent::StopKind;
 use patchwright_base::error::Failure;
 use patchwright_base::text;
 use patchwright_git::Oid;
@@ -69,9 +68,8 @@ pub(super) fn of(
     let FinishedJob { worked, judged, outcome } = finished;
     let is_question = matches!(outcome.conclusion, Conclusion::NeedsInput);
     let words = worked.stopped.final_message.clone();
-    if !matches!(worked.stopped.reason, StopKind::Finished)
-        && let Some(trouble) = target_error::of_stop(worked.stopped.reason)
-    {
+    let used = (&run.config.limits, &outcome.spending);
+    if let Some(trouble) = target_error::of_stop(worked.stopped.reason, used) {
         return Err(trouble);
     }
     let reason = outcome.reason.clone().unwrap_or_default();

@@ -4,10 +4,14 @@
 use std::time::Duration;
 
 use patchwright_agent::StopKind;
+use patchwright_agent::budget::LimitKind;
+use patchwright_base::duration::format_duration;
 use patchwright_base::error::{Failure, FailureKind};
 use patchwright_forge::{ForgeError, RepositoryId};
 use patchwright_provider::ProviderError;
 use patchwright_types::campaign::ErrorClass;
+use patchwright_types::outcome::Spending;
+use patchwright_types::task::Limits;
 
 /// A repository that was not finished.
 #[derive(Debug)]
@@ -115,8 +119,14 @@ pub(super) fn of_forge(class: ErrorClass, err: ForgeError) -> TargetError {
 }
 
 /// Why the agent stopped before it was finished; `None` when it finished.
-pub(super) fn of_stop(stop: StopKind) -> Option<TargetError> {
-    let message = stop.sentence();
+pub(super) fn of_stop(
+    stop: StopKind,
+    (limits, spending): (&Limits, &Spending),
+) -> Option<TargetError> {
+    let message = match &stop {
+        StopKind::Budget(which) => of_limit(*which, &stop.sentence(), limits, spending),
+        _ => stop.sentence(),
+    };
     let (class, decision) = match stop {
         StopKind::Finished => return None,
         StopKind::Provider(err) => return Some(of_provider(err)),
@@ -137,6 +147,24 @@ pub(super) fn of_stop(stop: StopKind) -> Option<TargetError> {
         _ => FailureKind::Provider,
     };
     Some(TargetError::new(class, decision, Failure::new(kind, message)))
+}
+
+/// Which limit ended a run, as the campaign's file calls it, and how far the run was: whoever reads the reason decides
+/// by it how much the next attempt gets.
+fn of_limit(which: LimitKind, reached: &str, limits: &Limits, spending: &Spending) -> String {
+    let (used, most) = (spending.cost_usd, limits.max_cost_usd);
+    match which {
+        LimitKind::Dollars if used < most => format!(
+            "the next request and the last words do not fit into what is left of \
+             `agent.max-cost-usd`: ${used:.4} of ${most:.2} are used"
+        ),
+        LimitKind::Dollars => format!("{reached} (`agent.max-cost-usd` is ${most:.2})"),
+        LimitKind::Turns => format!("{reached} (`agent.max-turns` is {})", limits.max_turns),
+        LimitKind::Tokens => format!("{reached} (`agent.max-tokens` is {})", limits.max_tokens),
+        LimitKind::Time => {
+            format!("{reached} (`agent.timeout` is {})", format_duration(limits.timeout))
+        }
+    }
 }
 
 /// The provider has no reply. A wrong key, an empty account or a model that is not there are so in every

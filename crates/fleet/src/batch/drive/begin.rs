@@ -2,13 +2,13 @@
 
 use super::limits::{self, ShardWeight};
 use super::release::{go_on_again, release};
-use super::{CampaignObserver, Options, campaign_of, is_open, parts};
+use super::{CampaignObserver, Options, campaign_of, is_open, parts, recognized};
 use crate::batch::campaign::{Campaign, CampaignMode, PublishAs, PublishRule};
 use crate::batch::fleet::Fleet;
 use crate::batch::plan::{self, PlannedTarget};
 use crate::batch::selection::{self, Selection};
-use crate::batch::{publish, refresh, select, target};
-use crate::store::{ImportReport, SeenRepository, Store, StoreError};
+use crate::batch::{interrupted, publish, refresh, select, target};
+use crate::store::{AddedTargets, ImportReport, SeenRepository, Store, StoreError};
 use patchwright_base::error::{Failure, Result};
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, CampaignView, NewTarget, Target, TargetState,
@@ -48,10 +48,8 @@ pub(super) async fn begin(
         .hint("give it another name, or change its task, to begin a new one"));
     }
     if let Some(planned) = planned {
-        let count = add(store, &row.id, planned).await?;
-        if count > 0 && !options.publish_only {
-            watch.say(&format!("{} to work on", repositories(count)));
-        }
+        let said = add_and_tell(store, &row.id, planned).await?;
+        said.filter(|_| !options.publish_only).iter().for_each(|said| watch.say(said));
     }
     if let Some(shard) = fleet.scope.shard.filter(|_| store.is_file()) {
         parts::keep(fleet, &row.id, shard, work).await?;
@@ -70,6 +68,7 @@ pub(super) async fn begin(
         .hint("`patchwright batch plan` says what is selected and why others are not"));
     }
     resume(fleet, &view, watch).await?;
+    tell_interrupted(fleet, &view, watch).await?;
     if !options.hold {
         release(fleet, &campaign, &view, watch).await?;
     }
@@ -181,7 +180,8 @@ pub async fn import(
 ) -> Result<ImportReport> {
     let row = fleet.store.put_campaign(&row_of(campaign)?).await?;
     let known = |target: &Target| selection.known(campaign, target);
-    Ok(fleet.store.import(other, &row.id, &known).await?)
+    let theirs = recognized(other, campaign.clone()).await?.id();
+    Ok(fleet.store.import(other, (&theirs, &row.id), &known).await?)
 }
 
 /// What became of the pull requests of an earlier run decides about gates and about what is finished.
@@ -221,13 +221,74 @@ fn chosen(mut planned: Vec<PlannedTarget>, options: &Options) -> Result<Vec<Plan
 const ADDED_AT_ONCE: usize = 2_000;
 
 /// Adds the targets that are not there yet; says how many.
-async fn add(store: &Store, campaign: &str, planned: Vec<PlannedTarget>) -> Result<usize> {
-    let mut added = 0;
+async fn add(store: &Store, campaign: &str, planned: Vec<PlannedTarget>) -> Result<AddedTargets> {
+    let mut added = AddedTargets::default();
     for some in in_parts(planned, ADDED_AT_ONCE).chunks(ADDED_AT_ONCE) {
         let new: Vec<NewTarget> = some.iter().map(PlannedTarget::to_new).collect();
-        added += store.add_targets(campaign, &new).await?;
+        let some = store.add_targets(campaign, &new).await?;
+        added.work += some.work;
+        added.skipped += some.skipped;
     }
     Ok(added)
+}
+
+/// Adds the targets; what is to be said of it, where there is work or something new to skip.
+async fn add_and_tell(
+    store: &Store,
+    campaign: &str,
+    planned: Vec<PlannedTarget>,
+) -> Result<Option<String>> {
+    let skipped = skipped_in(&planned);
+    // Also what an earlier command has begun.
+    let work = planned.iter().filter(|one| one.is_work()).count();
+    let added = AddedTargets { work, ..add(store, campaign, planned).await? };
+    Ok((added != AddedTargets::default()).then(|| words(added, &skipped)))
+}
+
+/// Skipped repositories that are named; `batch status` lists all.
+const NAMED: usize = 10;
+
+/// The first that are skipped, each with its reason.
+fn skipped_in(planned: &[PlannedTarget]) -> Vec<String> {
+    let skipped = planned.iter().filter_map(|one| Some((&one.repository, one.skipped()?)));
+    skipped.take(NAMED).map(|(name, why)| format!("{name}: {why}")).collect()
+}
+
+/// `6 repositories to work on; 3 skipped (acme/gone: …; …)`.
+fn words(added: AddedTargets, skipped: &[String]) -> String {
+    let work = match added.work {
+        0 => "no repository to work on".to_owned(),
+        count => format!("{} to work on", repositories(count)),
+    };
+    if added.skipped == 0 {
+        return work;
+    }
+    let more = added.skipped.saturating_sub(skipped.len());
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    format!("{work}; {} skipped ({}{more})", added.skipped, skipped.join("; "))
+}
+
+/// Says which runs a process left that has ended: they go on where they stopped.
+async fn tell_interrupted(
+    fleet: &Fleet,
+    view: &CampaignView,
+    watch: &mut dyn CampaignObserver,
+) -> Result<()> {
+    let mut view = fleet.scope.view_of(view.clone());
+    interrupted::mark(&fleet.store, &mut view).await?;
+    let is_interrupted = |target: &&Target| view.interrupted.contains(&target.id);
+    let names = view.targets.iter().filter(is_interrupted).map(|target| target.repository.clone());
+    let names: Vec<String> = names.take(NAMED + 1).collect();
+    let count = view.interrupted.len();
+    if count == 0 {
+        return Ok(());
+    }
+    let more = count.saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let (what, verb) = if count == 1 { ("run", "is") } else { ("runs", "are") };
+    let named = names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    watch.say(&format!("{count} interrupted {what} {verb} resumed: {named}{more}"));
+    Ok(())
 }
 
 /// In the order in which they are added, so many at a time. Whoever is at work for the campaign sees it grow, and this
@@ -313,7 +374,8 @@ fn repositories(count: usize) -> String {
 /// # Errors
 /// When it was never run.
 pub async fn stored(fleet: &Fleet, campaign: &Campaign) -> Result<(Campaign, CampaignView)> {
-    let view = match fleet.store.view(&campaign.id()).await {
+    let id = recognized(&fleet.store, campaign.clone()).await?.id();
+    let view = match fleet.store.view(&id).await {
         Err(StoreError::NotFound(_)) => {
             return Err(Failure::nothing_to_do(format!(
                 "campaign `{}` was not run yet, or its task has changed since",

@@ -28,6 +28,9 @@ use patchwright_types::outcome::Conclusion;
 /// Bytes of the campaign's own words in a description, and of somebody's words that are no record.
 const WORDS: usize = 10_000;
 
+/// Characters of what the operator is told of the checks.
+const CAUTION: usize = 300;
+
 /// What the judgement needs.
 pub(super) struct StoredChange {
     pub campaign: Campaign,
@@ -66,6 +69,8 @@ pub(super) struct VettedChange {
     pub owners: Vec<String>,
     /// Why a person has to merge it.
     pub by_people: Option<&'static str>,
+    /// What the operator should know of its checks without opening it.
+    pub caution: Option<String>,
     /// Our committer, by which our commits are known.
     pub email: String,
     /// With the repository's own file laid over it.
@@ -131,6 +136,7 @@ impl StoredChange {
         let conflicts = self.moved.is_some_and(|moved| moved.conflicts);
         let by_people = by_people(told.as_ref(), &judgement)
             .or(conflicts.then_some("its base branch has moved, and conflicts with it"));
+        let caution = caution(told.as_ref(), &judgement);
         let body =
             self.body(repo, told, change, judgement, &marker).map_err(|err| configuration(&err))?;
         Ok(VettedChange {
@@ -144,6 +150,7 @@ impl StoredChange {
             reviewers: self.config.publish.reviewers.clone(),
             owners,
             by_people,
+            caution: caution.map(|words| self.redactor.redact(&words)),
             email: self.config.identity.committer_email().to_owned(),
             config: self.config,
         })
@@ -330,6 +337,30 @@ fn by_people(told: Option<&ChangeReport>, judgement: &Judgement) -> Option<&'sta
     } else {
         Some("there is something in it that somebody should look at")
     }
+}
+
+/// Why it is a draft, or that nothing has checked it. What failed for the machine of the run, such as setup, is so in
+/// every repository of its kind, and stands in no other place that the operator of many of them reads.
+fn caution(told: Option<&ChangeReport>, judgement: &Judgement) -> Option<String> {
+    let outcome = &told?.outcome;
+    let cut = |words: &str| text::cut(&text::line(words), CAUTION);
+    if let Some(flag) = judgement.flags.first().filter(|_| judgement.wants_draft()) {
+        let place = flag.path.as_deref().map(|path| format!("`{path}`: ")).unwrap_or_default();
+        return Some(cut(&format!("{place}{} ({})", flag.message, flag.rule)));
+    }
+    if outcome.conclusion == Conclusion::Partial {
+        return outcome.reason.as_deref().map(cut);
+    }
+    if outcome.evidence.verdict() != Verdict::None {
+        return None;
+    }
+    let what = if outcome.evidence.rows.is_empty() {
+        "unchecked: there is no check"
+    } else {
+        "unchecked: no check could be run"
+    };
+    let why = outcome.provenance.setup.why_failed();
+    Some(cut(&why.map_or(what.to_owned(), |why| format!("{what} (setup failed: {why})"))))
 }
 
 fn configuration(failure: &Failure) -> PublishError {

@@ -85,7 +85,8 @@ impl Rows {
         let new = |(place, wave): (usize, i64)| target(place, wave, options.start());
         let targets: Vec<Target> = waves.into_iter().enumerate().map(new).collect();
         let now = options.start();
-        let view = CampaignView { campaign: row, targets, outages: Vec::new(), now };
+        let (outages, interrupted) = Default::default();
+        let view = CampaignView { campaign: row, targets, outages, interrupted, now };
         let lanes = |count: usize| std::iter::repeat_with(Lane::default).take(count).collect();
         Rows {
             now,

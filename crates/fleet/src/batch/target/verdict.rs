@@ -38,6 +38,8 @@ pub(super) struct AttemptVerdict {
     pub(super) pause: Option<String>,
     /// The job was taken over: nothing is written.
     pub(super) lost: bool,
+    /// The earlier target whose pull request stays the repository's.
+    pub(super) kept: Option<Box<Target>>,
 }
 
 impl AttemptVerdict {
@@ -54,6 +56,7 @@ impl AttemptVerdict {
             job_end: JobEnd::Done,
             pause: None,
             lost: false,
+            kept: None,
         }
     }
 
@@ -128,7 +131,7 @@ impl TargetAttempt<'_> {
         match ended {
             TargetResult::Unchanged(words) => {
                 let words = if words.trim().is_empty() { "no change was needed" } else { words };
-                Ok(AttemptVerdict::settled(TargetState::Unchanged, words))
+                self.unchanged(words).await
             }
             TargetResult::Answer(words) => {
                 let (store, target) = (&self.fleet.store, &self.target);
@@ -139,6 +142,30 @@ impl TargetAttempt<'_> {
             }
             TargetResult::Change(change) => self.changed(change).await,
         }
+    }
+
+    /// Where a pull request of the same campaign is open, or was merged, its repository keeps it: on a newer commit there
+    /// is only nothing to add.
+    async fn unchanged(&self, words: &str) -> Result<AttemptVerdict, StoreError> {
+        let Target { id, campaign, repository, repository_id, .. } = &self.target;
+        let (store, name) = (&self.fleet.store, &self.campaign.name);
+        let history = store.history(name, repository, repository_id.as_deref()).await?;
+        let is_before = |other: &&Target| {
+            other.id != *id && other.campaign == *campaign && other.pull_request.is_some()
+        };
+        let before = history.into_iter().find(|other| is_before(&other));
+        let Some((before, number)) = before.and_then(|it| it.pull_request.map(|at| (it, at)))
+        else {
+            return Ok(AttemptVerdict::settled(TargetState::Unchanged, words));
+        };
+        let said = match before.state {
+            TargetState::Merged => "was merged",
+            TargetState::Open | TargetState::Draft => "is open",
+            _ => return Ok(AttemptVerdict::settled(TargetState::Unchanged, words)),
+        };
+        let words = format!("#{number} {said}, and nothing is to be added: {}", line(words));
+        let kept = Some(Box::new(before.clone()));
+        Ok(AttemptVerdict { kept, ..AttemptVerdict::settled(before.state, words) })
     }
 
     async fn changed(&self, change: &StoredChange) -> Result<AttemptVerdict, StoreError> {

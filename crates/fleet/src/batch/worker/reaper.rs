@@ -21,11 +21,12 @@ pub(super) struct DeadLeaseReaper {
 
 impl DeadLeaseReaper {
     /// Ends the leases of processes that have ended. Those of this process are left alone: it may have several
-    /// workers, of which none knows what the others hold.
+    /// workers, of which none knows what the others hold. Who works on one `campaign` only says nothing of the jobs of
+    /// others, which are not run here.
     ///
     /// # Errors
     /// When the database cannot be used.
-    pub(super) async fn look(&mut self, fleet: &Fleet) -> StoreResult<()> {
+    pub(super) async fn look(&mut self, fleet: &Fleet, campaign: Option<&str>) -> StoreResult<()> {
         let apart = LOOK.mul_f64(fleet.env.time_scale());
         if self.looked.is_some_and(|at| at.elapsed() < apart) {
             return Ok(());
@@ -41,7 +42,12 @@ impl DeadLeaseReaper {
         for (owner, leases) in others {
             let (host, pid) = host_and_pid(&owner);
             let why = format!("taken over from a process that ended (process {pid} of {host})");
-            say(fleet, fleet.store.end_leases(&leases, &why).await?, &why);
+            let is_told = |lease: &HeldLease| {
+                campaign.is_none_or(|campaign| lease.campaign.as_deref() == Some(campaign))
+            };
+            let (told, untold): (Vec<_>, Vec<_>) = leases.into_iter().partition(is_told);
+            fleet.store.end_leases(&untold, &why).await?;
+            say(fleet, fleet.store.end_leases(&told, &why).await?, &why);
         }
         Ok(())
     }

@@ -180,6 +180,13 @@ pub(super) fn object(
         "message" => json!(said()),
         "messageHeadline" => json!(said().lines().next()),
         "committedDate" => time(0),
+        "parents" => {
+            let parents = git::run(&repository.path, &["log", "-1", "--format=%P", id]);
+            let parents = parents.unwrap_or_default();
+            let nodes = parents.split_whitespace();
+            let nodes = nodes.map(|sha| Node::Object(place, sha.to_owned(), "Commit"));
+            return Ok(Out::Connection("Commit", nodes.collect()));
+        }
         "author" | "committer" => {
             let form = if field == "author" { "%ae" } else { "%ce" };
             let email = git::run(&repository.path, &["log", "-1", &format!("--format={form}"), id]);

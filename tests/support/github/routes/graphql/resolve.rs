@@ -280,6 +280,10 @@ fn pull(world: &World, request: &Request, place: usize, number: u64, field: &str
         "closedAt" | "mergedAt" => Value::Null,
         "mergeable" => json!("UNKNOWN"),
         "author" => return author(world, issue.author.as_ref()),
+        "mergeCommit" => {
+            let merge = pull.merge_commit.clone();
+            return Ok(Out::Node(merge.map(|sha| Node::Object(place, sha, "Commit"))));
+        }
         "repository" => return node(Node::Repository(place)),
         "headRepository" => {
             return Ok(Out::Node(world.place(&pull.head_repository).map(Node::Repository)));

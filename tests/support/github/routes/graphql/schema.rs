@@ -55,6 +55,7 @@ type PullRequest is Node
   headRefName baseRefName baseRefOid viewerCanUpdate isCrossRepository maintainerCanModify: =
   changedFiles additions deletions createdAt updatedAt closedAt mergedAt closed mergeable: =
   author: Actor
+  mergeCommit: Commit
   repository headRepository: Repository
   reviewThreads(first last after before): PullRequestReviewThread*
   reviews(first last after before states author): PullRequestReview*
@@ -86,6 +87,7 @@ type PullRequestReviewComment is Node
 type Commit is GitObject Node
   id oid abbreviatedOid commitUrl commitResourcePath message messageHeadline committedDate: =
   author committer: GitActor
+  parents(first last after before): Commit*
   repository: Repository
 type GitActor
   name email date: =
