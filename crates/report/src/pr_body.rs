@@ -250,7 +250,10 @@ fn summary_of(pull_request: &PullRequest<'_>) -> String {
 
 /// A line that became the title.
 fn is_title(pull_request: &PullRequest<'_>, line: &str, usual: &str) -> bool {
-    commit_message::subject(&line.replace('`', "")) == usual
+    let title = pull_request.title.to_lowercase();
+    // Where the title is another one, such as that of a campaign, the line is the sentence that says what was done.
+    let is_usual = title.is_empty() || title.contains(&usual.to_lowercase());
+    is_usual && commit_message::subject(&line.replace('`', "")) == usual
         || first_line(line) == pull_request.title
 }
 
