@@ -828,7 +828,7 @@ async fn gemini_s_tools() {
             > replace {"file_path":"src/main.py","old_string":"\n\n\n","new_string":"\n\n","allow_multiple":true}
             ok: Edited src/main.py (2 replacements)
             > replace {"file_path":"src/main.py","old_string":"start","new_string":"x"}
-            failed: `src/main.py` was not changed: the old text is there 2 times, not 1 (lines 3, 6). Give more of the lines around the one that you mean
+            failed: `src/main.py` was not changed: the old text is there 2 times, not 1 (lines 3, 6). Give more of the lines around the one that you mean; or to replace all of them, set `expected_replacements: 2` or `allow_multiple: true`, whichever the tool has
             > replace {"file_path":"made.txt","old_string":"","new_string":"made\n"}
             ok: Created made.txt (1 line, 5 bytes)
             > replace {"file_path":"made.txt","old_string":"","new_string":"again\n"}

@@ -421,6 +421,37 @@ fn a_template_that_asks_for_the_changes_gets_the_files() {
     assert_eq!(body.matches("src/parser.rs").count(), 1, "{body}");
 }
 
+/// What only speaks to the person who writes is no part of what is written.
+#[test]
+fn guidance_of_a_template_is_not_in_the_body() {
+    let instructions = "#### Instructions\n\nPlease read and follow the instructions before submitting a pull request:\n\n\
+        - Open an issue first.\n- Add tests.\n\n**\u{26a0} Delete the instructions before submitting \u{26a0}**\n\n";
+    let none = body_of(&outcome(None), None, None);
+    for guidance in [
+        &format!("{instructions}Describe your pull request here.\n"),
+        "Thank you for the pull request! Please describe what it does.\n",
+        "Remove everything below this line before you send it.\n\n- Read CONTRIBUTING.md\n",
+    ] {
+        assert_eq!(body_of(&outcome(None), Some(guidance), None), none, "{guidance}");
+    }
+    let rest =
+        "## Screenshots\n\n## Type\n\nPlease delete options that are not relevant.\n\n- [ ] Fix\n";
+    for guidance in [instructions, "Thank you!\n\n"] {
+        let body = body_of(&outcome(None), Some(&format!("{guidance}{rest}")), None);
+        let kept = "## Screenshots\n\n*Not filled in.*\n\n\n## Type\n\nPlease delete options";
+        assert!(body.contains(kept) && body.contains("- [ ] Fix"), "{body}");
+        assert!(!body.contains("Please read") && !body.contains("Thank you"), "{body}");
+    }
+    let described = "## Description\n\nDelete these instructions, and describe the change.\n";
+    let body = body_of(&outcome(None), Some(described), None);
+    assert!(body.contains("## Description\n\nIt returned") && !body.contains("Delete"), "{body}");
+    // What is asked for without a heading stays.
+    for form in ["| Q | A |\n|---|---|\n| Bug fix? | yes/no |\n", "Ticket:\n", "Closes #\n"] {
+        let body = body_of(&outcome(None), Some(form), None);
+        assert!(body.contains(form.lines().next().unwrap()), "{form}: {body}");
+    }
+}
+
 #[test]
 fn finds_the_template_where_github_does() {
     let rows: &[(&[&str], Option<&str>)] = &[

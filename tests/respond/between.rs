@@ -121,7 +121,11 @@ fn words_that_meet_unfinished_attempts_begin_anew() {
     world.model.replace(fix());
     world.model.add(fix());
     let output = comment_on(&world, ISSUE, "rita", IN_FEET).expect(0);
-    assert!(output.stderr.contains("its attempts were not asked for this"), "{}", output.text());
+    assert!(
+        output.stderr.contains("its attempts do not know all of what is asked for by now"),
+        "{}",
+        output.text()
+    );
     assert!(last_told(&world).contains("which has to say FEET"));
     assert_eq!(of_issue(&world).len(), 2);
 }

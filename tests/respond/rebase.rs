@@ -311,7 +311,9 @@ fn commits_that_come_while_the_model_works_stay() {
     assert_eq!(output.code, 20, "{}", output.text());
     assert_eq!(world.github.head_of(PULL), theirs);
     let answer = answers(&world, PULL).pop().unwrap();
-    assert!(answer.contains("was pushed to meanwhile, so it was left alone"), "{answer}");
+    assert!(answer.starts_with("**Not rebased**\n"), "{answer}");
+    let said = "was pushed to meanwhile, so it was left alone; `@patchwright rebase` begins on what is there now";
+    assert!(answer.contains(said), "{answer}");
 }
 
 /// While an issue is worked on, somebody pushes to `main`.
@@ -334,6 +336,15 @@ fn a_base_that_moves_while_an_issue_is_worked_on_is_looked_at() {
     let said = "- `main` has moved while this was made, and conflicts with it; \
                 `@patchwright rebase` puts both together (`base.moved`)";
     assert!(body.contains(said), "{body}");
+    // Once that is done, it is not said any more, of a description that nobody has edited.
+    let pull = world.github.pulls()[0].number;
+    let comment = world.github.post_comment(pull, "rita", "@patchwright rebase");
+    world.model.add(resolves(BOTH, "Keep the remark\n\nBoth."));
+    world.run(&["respond", &conversation(&world, pull, comment)]).expect(0);
+    let revised = world.github.pulls().remove(0).body;
+    let looks = format!("## Please look at\n\n{said}\n\n");
+    assert!(body.contains(&looks) && !revised.contains("Please look at"), "{revised}");
+    assert_eq!(revised.lines().count(), body.lines().count() - looks.lines().count(), "{revised}");
     let (world, output) = moved_meanwhile("add() {\n  echo $(($1 + $2))\n}\n");
     assert_eq!(output.code, 10, "{}", output.text());
     assert!(output.text().contains("`main` has this change by now"), "{}", output.text());

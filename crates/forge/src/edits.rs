@@ -44,6 +44,28 @@ pub(super) fn since_written(title: &str, body: &str, marker: &str) -> Edits {
     }
 }
 
+/// A description that nobody has edited since we wrote it, as `revise` makes it, with the digests of what it is then.
+/// `None` where somebody has, or where nothing is another.
+pub fn revised(body: &str, revise: impl FnOnce(&str) -> String) -> Option<String> {
+    let lines = standing(body);
+    let record = lines.iter().rfind(|line| purpose(line) == Some(PURPOSE))?;
+    let fields = words(record);
+    let field =
+        |name: &str| fields.iter().find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+    let (title, written) = (field("title")?, field("body")?);
+    if written != of_body(body) {
+        return None;
+    }
+    let ours: Vec<&str> = body.lines().filter(|line| purpose(line) != Some(PURPOSE)).collect();
+    let ours = ours.join("\n");
+    let revised = revise(&ours);
+    let digest = of_body(&revised);
+    (digest != written).then(|| {
+        let revised = revised.trim_end();
+        format!("{revised}\n\n<!-- patchwright:{PURPOSE} title={title} body={digest} v=1 -->")
+    })
+}
+
 fn of_title(title: &str) -> String {
     digest(title.strip_prefix(WORK_IN_PROGRESS).unwrap_or(title).trim())
 }
@@ -82,6 +104,21 @@ mod tests {
         }
         let again = recorded("Fix it", &body);
         assert_eq!(since_written("Fix it", &again, MARKER), NONE, "written twice");
+    }
+
+    #[test]
+    fn only_what_nobody_has_edited_is_revised() {
+        let body = recorded("Fix it", &format!("Fixed.\n\n- It conflicts.\n\n{MARKER}"));
+        let without = |text: &str| text.replace("- It conflicts.\n\n", "");
+        let revised_body = revised(&body, without).unwrap();
+        assert!(!revised_body.contains("conflicts"), "{revised_body}");
+        assert_eq!(since_written("Fix it", &revised_body, MARKER), NONE);
+        // The title may be another by now, and it still shows.
+        let is_edited = since_written("Fix all of it", &revised_body, MARKER);
+        assert_eq!(is_edited, Edits { title: true, body: false });
+        assert_eq!(revised(&revised_body, without), None, "nothing changes");
+        assert_eq!(revised(&body.replace("Fixed.", "Fixed. Thanks!"), without), None);
+        assert_eq!(revised("- It conflicts.\n\n", without), None);
     }
 
     #[test]

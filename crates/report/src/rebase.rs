@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::answer::{self, LandedChange, command, commit_link, short};
 use super::{markdown, sections};
 use patchwright_base::text::code;
-use patchwright_types::outcome::Outcome;
+use patchwright_types::outcome::{Conclusion, Outcome};
 
 /// How a branch came onto its base branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,29 @@ impl RebaseTarget<'_> {
             Method::Merged => format!("Merged {} into {}", self.words(), code(branch)),
         }
     }
+}
+
+/// What a description says of a base branch that came to conflict with it while it was made.
+pub const CONFLICTS: &str = "has moved while this was made, and conflicts with it";
+/// The heading that the sentence stands below.
+const TO_LOOK_AT: &str = "## Please look at";
+
+/// A description of ours without that sentence, after both were put together; and without its heading, where nothing else
+/// stands below it.
+pub fn without_conflict(body: &str) -> String {
+    let mut lines: Vec<&str> = body.lines().collect();
+    let is_said = |line: &&str| line.starts_with("- ") && line.contains(CONFLICTS);
+    let Some(at) = lines.iter().position(|line| is_said(&line)) else { return body.to_owned() };
+    lines.remove(at);
+    let is_next = |line: &&str| !line.trim().is_empty();
+    let begin = lines[..at].iter().rposition(is_next).filter(|above| lines[*above] == TO_LOOK_AT);
+    let end = at + lines[at..].iter().position(is_next).unwrap_or(lines.len() - at);
+    if let Some(begin) = begin
+        && !lines.get(end).is_some_and(|line| line.starts_with("- "))
+    {
+        lines.drain(begin..end);
+    }
+    lines.join("\n")
 }
 
 /// Files that are listed.
@@ -107,7 +130,11 @@ pub fn resolved(
         | LandedChange::Refused { .. }
         | LandedChange::PullRequest { .. }
         | LandedChange::Nothing => {
-            format!("**Not rebased: {}**{link}\n", sections::state(outcome.conclusion))
+            match outcome.conclusion {
+                // The work has come to its end, and its reason says why it is not on the branch.
+                Conclusion::Done | Conclusion::Partial => format!("**Not rebased**{link}\n"),
+                other => format!("**Not rebased: {}**{link}\n", sections::state(other)),
+            }
         }
     };
     if let Some(reason) = &outcome.reason {
@@ -179,6 +206,15 @@ pub fn refused(files: &[&(String, String)]) -> String {
     let shown = files.iter().take(MAX_FILES).map(|(path, why)| format!("{} ({why})", code(path)));
     let shown: Vec<String> = shown.collect();
     format!("the result has what cannot be in a commit: {}", shown.join(", "))
+}
+
+/// Somebody was faster.
+pub fn pushed_meanwhile(branch: &str, mention: &str) -> String {
+    format!(
+        "{} was pushed to meanwhile, so it was left alone; {} begins on what is there now",
+        code(branch),
+        command(mention, "rebase")
+    )
 }
 
 /// The result is the base branch.

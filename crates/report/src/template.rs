@@ -73,11 +73,10 @@ pub(super) struct Section {
 /// Fills the sections into the template's headings; those that fit nowhere are left in `sections`.
 pub(super) fn fill(template: &str, sections: &mut Vec<Section>) -> String {
     let mut out = String::new();
-    let template = without_comments(template);
+    let template = without_guidance(&without_comments(template));
     let mut boxes = Boxes::default();
     for line in template.lines() {
-        let is_heading = line.starts_with('#') && line.trim_start_matches('#').starts_with(' ');
-        if !is_heading {
+        if !is_heading(line) {
             boxes.line(line);
             continue;
         }
@@ -135,15 +134,11 @@ impl Boxes {
             out.push_str("\n\n");
         }
         // Boxes to tick stay, unticked: nobody has answered them. Prompts for text are replaced.
-        let ticks = ["[ ]", "[x]", "[X]"];
-        let is_box = |line: &&String| {
-            let is_item = line.trim_start().starts_with(['-', '*']);
-            is_item && ticks.iter().any(|tick| line.contains(tick))
-        };
-        self.has_kept |= self.lines.iter().any(|line| is_box(&line));
+        let lines = self.lines.iter().map(String::as_str);
+        self.has_kept |= lines.clone().any(is_box);
         let kept: Vec<&str> = match filled {
-            Some(_) => self.lines.iter().filter(is_box).map(String::as_str).collect(),
-            None => self.lines.iter().map(String::as_str).collect(),
+            Some(_) => lines.filter(|line| is_box(line)).collect(),
+            None => lines.collect(),
         };
         let text = markdown::passage(kept.join("\n").trim(), MAX_TEMPLATE);
         let text = text.replace("[x]", "[ ]").replace("[X]", "[ ]");
@@ -178,6 +173,95 @@ fn topic(title: &str) -> Option<Topic> {
     }
     let fits = |words: &[&str]| words.iter().any(|word| title.contains(word));
     WORDS.iter().find(|(_, words)| fits(words)).map(|(topic, _)| *topic)
+}
+
+fn is_heading(line: &str) -> bool {
+    line.starts_with('#') && line.trim_start_matches('#').starts_with(' ')
+}
+
+/// A box to tick.
+fn is_box(line: &str) -> bool {
+    let is_item = line.trim_start().starts_with(['-', '*']);
+    is_item && ["[ ]", "[x]", "[X]"].iter().any(|tick| line.contains(tick))
+}
+
+/// What a template calls the text that its reader is to take out.
+const GUIDANCE: &[&str] = &[
+    "instruction",
+    "guideline",
+    "guidance",
+    "this section",
+    "this text",
+    "this template",
+    "this message",
+    "everything above",
+    "everything below",
+    "text above",
+    "text below",
+];
+
+/// A line that says that the text around it has to be taken out before the template is sent.
+fn says_delete(line: &str) -> bool {
+    let line = line.to_lowercase();
+    let says = line.contains("delete") || line.contains("remove");
+    says && GUIDANCE.iter().any(|word| line.contains(word)) && !is_box(&line)
+}
+
+/// Something that is to be answered: a box, a row of a table, a short label, or the number of an issue.
+fn is_to_fill_in(line: &str) -> bool {
+    let line = line.trim();
+    let is_label = line.trim_end_matches(['*', '_']).ends_with(':') && line.len() <= MAX_LABEL;
+    is_box(line) || line.starts_with('|') || is_label || line.ends_with('#')
+}
+
+/// Bytes of a label.
+const MAX_LABEL: usize = 40;
+
+/// Without what only speaks to the person who writes the description: what a template wants to have taken out, with its
+/// heading, and prose before the first heading. Of `Describe your change here.` alone nothing is left: our own sections
+/// say it.
+fn without_guidance(template: &str) -> String {
+    let mut sections: Vec<Vec<&str>> = vec![Vec::new()];
+    for line in template.lines() {
+        match sections.last_mut() {
+            Some(section) if !is_heading(line) => section.push(line),
+            _ => sections.push(vec![line]),
+        }
+    }
+    let mut out: Vec<&str> = Vec::new();
+    for section in sections {
+        let left = left_of(&section);
+        let has_heading = left.first().is_some_and(|line| is_heading(line)) || !out.is_empty();
+        if has_heading || left.iter().any(|line| is_to_fill_in(line)) {
+            out.extend(left);
+        }
+    }
+    out.join("\n")
+}
+
+/// The lines of a section, with its heading, that are not to be taken out. What has boxes, or is answered by us, stays.
+fn left_of<'a, 'l>(section: &'a [&'l str]) -> &'a [&'l str] {
+    let Some(at) = section.iter().position(|line| says_delete(line)) else { return section };
+    let is_answered = |line: &&str| is_heading(line) && topic(line).is_some();
+    if section.first().is_some_and(is_answered) {
+        return section;
+    }
+    let (before, after) = (&section[..at], &section[at + 1..]);
+    let line = section[at].to_lowercase();
+    let is_all = line.contains("this section");
+    let is_below = line.contains("below") || line.contains('\u{1f447}');
+    let has_box = |lines: &[&str]| lines.iter().any(|line| is_box(line));
+    if (is_all || !is_below) && has_box(before) || (is_all || is_below) && has_box(after) {
+        return section;
+    }
+    match (is_all, is_below) {
+        (true, _) => &section[..0],
+        (false, true) if before.iter().all(|line| is_heading(line) || line.trim().is_empty()) => {
+            &section[..0]
+        }
+        (false, true) => before,
+        (false, false) => after,
+    }
 }
 
 /// Comments in a template speak to the person who fills it in.

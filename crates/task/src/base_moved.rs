@@ -10,6 +10,7 @@ use patchwright_forge::{ForgeError, Repository};
 use patchwright_git::merge::{BaseComparison, compare_with_base};
 use patchwright_git::{Oid, blocking};
 use patchwright_policy::Violation;
+use patchwright_report::rebase::CONFLICTS;
 use patchwright_types::outcome::{Conclusion, Outcome};
 
 /// Looks at the base branch again. Where it cannot be asked, the pull request shows the same.
@@ -166,10 +167,7 @@ fn note(run: &Run<'_>, branch: &str, found: BaseComparison, outcome: &mut Outcom
             outcome.judgement.flags.push(Violation {
                 rule: "base.moved".to_owned(),
                 path: None,
-                message: format!(
-                    "`{branch}` has moved while this was made, and conflicts with it; \
-                     `@{mention} rebase` puts both together"
-                ),
+                message: format!("`{branch}` {CONFLICTS}; `@{mention} rebase` puts both together"),
             });
         }
     }

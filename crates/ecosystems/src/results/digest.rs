@@ -2,7 +2,7 @@
 
 use patchwright_base::text;
 
-use super::regex;
+use super::{go, regex};
 
 /// Lines before the first error that belong to it: what was being built or tested.
 const BEFORE: usize = 2;
@@ -10,9 +10,11 @@ const BEFORE: usize = 2;
 const ERROR_LINES: usize = 30;
 
 /// The first error and the tail of an output in at most `most` bytes, with the number of lines that were
-/// left out between. Colours are gone, control characters visible. The whole output when it is short.
+/// left out between. Colours are gone, control characters visible. The whole output when it is short, without what
+/// `go test -v` says of tests that passed.
 pub fn digest(output: &str, most: usize) -> String {
     let clean = text::visible(&text::without_ansi(output));
+    let clean = go::without_passing(clean.trim_end());
     let clean = clean.trim_end();
     if clean.len() <= most {
         return clean.to_owned();
@@ -36,7 +38,12 @@ pub fn digest(output: &str, most: usize) -> String {
 /// names a test or a place in the code comes before what only has the word.
 fn first_error(lines: &[&str], tail: usize) -> Option<usize> {
     match lines.iter().position(|line| names_failure(line)) {
-        Some(at) => (at < tail).then_some(at),
+        Some(at) => {
+            // A list of all tests only says which failed; why is said below it.
+            let heading = || lines[at..].iter().position(|line| heads_failures(line));
+            let at = at + if is_in_list(lines[at]) { heading().unwrap_or(0) } else { 0 };
+            (at < tail).then_some(at)
+        }
         None => lines[..tail].iter().position(|line| says_error(line)),
     }
 }
@@ -82,7 +89,7 @@ fn put_together(lines: &[&str], from: usize, to: usize, tail: usize, room: usize
     out.trim_end().to_owned()
 }
 
-fn push_notice(out: &mut String, left_out: u64) {
+pub(super) fn push_notice(out: &mut String, left_out: u64) {
     if left_out > 0 {
         let noun = if left_out == 1 { "line" } else { "lines" };
         out.push_str(&format!("… {left_out} {noun} left out …\n"));
@@ -90,7 +97,7 @@ fn push_notice(out: &mut String, left_out: u64) {
 }
 
 /// How many lines an earlier digest left out here.
-fn notice(line: &str) -> Option<u64> {
+pub(super) fn notice(line: &str) -> Option<u64> {
     let count = line.strip_prefix("… ")?.strip_suffix(" left out …")?;
     let count = count.strip_suffix(" lines").or(count.strip_suffix(" line"))?;
     count.parse().ok().filter(|count| *count < 1 << 40)
@@ -125,6 +132,25 @@ fn names_failure(line: &str) -> bool {
             | \bpanicked\sat\s|\.\.\.\sFAILED$|^\s*---\sFAIL:\s    # cargo test, go test
             | ^\s*●\s|^\s*[✕✖×]\s|^\s*FAIL\s+\S|^not\sok\s       # jest, vitest, node, TAP
             | ^\s+1\)\s\S|<<<\s(FAILURE|ERROR)!|\*\*\*Failed       # mocha, rspec, surefire, ctest
+            "
+        )
+        .is_match(line)
+}
+
+/// The mark of a failed test among all tests, in the order in which they ran.
+fn is_in_list(line: &str) -> bool {
+    line.len() <= 2_000
+        && regex!(r"\.\.\.\sFAILED$|^\s*[✕✖×]\s|^\s+\d+\)\s\S|^not\sok\s|^\s*FAIL\s+\S")
+            .is_match(line)
+}
+
+/// The line above the failures of mocha, vitest, node, jest and cargo.
+fn heads_failures(line: &str) -> bool {
+    line.len() <= 2_000
+        && regex!(
+            r"(?x)
+            ^\s+\d+\sfailing$ | ^⎯+\sFailed\s(Tests|Suites)\s\d+\s⎯+ | ^✖\sfailing\stests:$
+            | ^Summary\sof\sall\sfailing\stests$ | ^failures:$
             "
         )
         .is_match(line)
@@ -203,6 +229,26 @@ mod tests {
         }
         for line in ["0 errors", "--- PASS: TestSum (0.00s)", "ok 1 - large", "Errors: 0"] {
             assert!(!says_error(line) && !names_failure(line), "{line}");
+        }
+    }
+
+    /// The reasons stand below the list of all tests, of which only some have failed.
+    #[test]
+    fn the_failures_of_a_list_come_before_the_list() {
+        let noise: String = (0..300).map(|n| format!("      ✔ works in case {n}\n")).collect();
+        for (in_list, heading, first) in [
+            ("    1) should handle a URL", "  5 failing", "  1) urls should handle a URL:"),
+            (" FAIL  t/sums.test.ts > large", "⎯⎯⎯⎯ Failed Tests 1 ⎯⎯⎯⎯", "AssertionError: 1"),
+            ("✖ large (1ms)", "✖ failing tests:", "test at t/sums.test.js:3:1"),
+            ("test sums::large ... FAILED", "failures:", "---- sums::large stdout ----"),
+        ] {
+            let output = format!(
+                "{noise}{in_list}\n{noise}{noise}{heading}\n\n{first}\n{noise}{noise}the end"
+            );
+            let kept = digest(&output, 4_000);
+            let began = kept.find(heading).unwrap_or_else(|| panic!("{kept}"));
+            assert!(kept[began..].starts_with(&format!("{heading}\n\n{first}\n")), "{kept}");
+            assert!(!kept.contains(in_list) && kept.ends_with("the end"), "{kept}");
         }
     }
 

@@ -1,7 +1,9 @@
 //! `go test`: plain, `-v` and `-json`.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::digest::{notice, push_notice};
 use super::{Counts, Runner, Sink, Status, TestResults, regex};
 
 /// Plain output names what failed, and which packages passed. Names are `package.Test/case`; a package
@@ -84,6 +86,63 @@ fn status(word: &str) -> Status {
     }
 }
 
+/// The output of `go test -v` with what is said of tests that passed left out, as long as it says what failed. Of
+/// packages that passed nothing is left.
+pub(super) fn without_passing(text: &str) -> Cow<'_, str> {
+    let is_verbose = text.lines().any(|line| line.starts_with("=== RUN "));
+    if !is_verbose || !text.lines().any(|line| failed_test(line).is_some()) {
+        return Cow::Borrowed(text);
+    }
+    let end_of_package = regex!(r"^(ok|FAIL|\?)\s+\S+\s+(\(cached\)|[\d.]+s|\[.*\])");
+    let lines: Vec<&str> = text.lines().collect();
+    let (mut out, mut left_out) = (String::new(), 0);
+    for package in lines.split_inclusive(|line| end_of_package.is_match(line)) {
+        for (line, is_kept) in package.iter().zip(kept_of_package(package)) {
+            if !is_kept || notice(line).is_some() {
+                left_out += notice(line).unwrap_or(1);
+                continue;
+            }
+            push_notice(&mut out, std::mem::take(&mut left_out));
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    push_notice(&mut out, left_out);
+    Cow::Owned(out)
+}
+
+/// Which lines of a package are not about a test that passed.
+fn kept_of_package(lines: &[&str]) -> Vec<bool> {
+    let of_test = regex!(r"^(=== (RUN|PAUSE|CONT|NAME) |\s*--- (FAIL|PASS|SKIP): )\s*(\S+)");
+    let bad: BTreeSet<&str> = lines.iter().filter_map(|line| failed_test(line)).collect();
+    // Without a test that failed it ended otherwise: a build, a panic, `os.Exit`.
+    if bad.is_empty() {
+        let is_over =
+            lines.last().is_some_and(|line| line.starts_with("ok") || line.starts_with('?'));
+        return vec![!is_over; lines.len()];
+    }
+    let mut is_kept = true;
+    let one = |line: &&str| {
+        if let Some(found) = of_test.captures(line) {
+            let name = found.get(4).map_or("", |name| name.as_str());
+            is_kept = bad.contains(name) && !line.starts_with("=== PAUSE");
+        } else if matches!(*line, "FAIL" | "PASS")
+            || line.starts_with("FAIL\t")
+            || line.starts_with("panic: ")
+        {
+            is_kept = true;
+        }
+        is_kept
+    };
+    lines.iter().map(one).collect()
+}
+
+/// The test of a line that says that it failed.
+fn failed_test(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix("--- FAIL: ")?;
+    rest.split_whitespace().next()
+}
+
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Event {
@@ -139,4 +198,31 @@ fn json(lines: &[&str]) -> TestResults {
         }
     }
     sink.done()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_verbose_output_what_failed_is_left() {
+        let text = "=== RUN   TestA\nlog of a test that passed\n    a_test.go:3: === TEST 12 ===\n--- PASS: TestA (0.00s)\n\
+            === RUN   TestB\n=== RUN   TestB/x\n    b_test.go:7: want 1\n=== RUN   TestB/y\n    b_test.go:8: fine\n\
+            --- FAIL: TestB (0.00s)\n    --- FAIL: TestB/x (0.00s)\n        b_test.go:9: want 2\n    --- PASS: TestB/y (0.00s)\n\
+            === RUN   TestC\n    c_test.go:1: log\n--- SKIP: TestC (0.00s)\nFAIL\ncoverage: 10.0% of statements\n\
+            FAIL\tx.org/b\t0.01s\n=== RUN   TestA\n--- PASS: TestA (0.00s)\nPASS\nok  \tx.org/c\t0.01s\nFAIL\n";
+        let expected = "… 4 lines left out …\n=== RUN   TestB\n=== RUN   TestB/x\n    b_test.go:7: want 1\n… 2 lines left out …\n\
+            --- FAIL: TestB (0.00s)\n    --- FAIL: TestB/x (0.00s)\n        b_test.go:9: want 2\n… 4 lines left out …\n\
+            FAIL\ncoverage: 10.0% of statements\nFAIL\tx.org/b\t0.01s\n… 4 lines left out …\nFAIL\n";
+        assert_eq!(without_passing(text), expected);
+        assert_eq!(without_passing(expected), expected);
+        // What ended otherwise stays as it is.
+        for text in [
+            "=== RUN   TestA\n--- PASS: TestA (0.00s)\nPASS\nok  \tx.org/a\t0.01s\n",
+            "=== RUN   TestA\npanic: no\n\ngoroutine 1 [running]:\nFAIL\tx.org/a\t0.01s\nFAIL\n",
+            "--- FAIL: TestA (0.00s)\n    a_test.go:3: no\nFAIL\nFAIL\tx.org/a\t0.01s\n",
+        ] {
+            assert_eq!(without_passing(text), text);
+        }
+    }
 }

@@ -53,9 +53,8 @@ const SAID: &[&[&str]] = &[
     &["Specifier not found in cache: "],
 ];
 
-/// Parts of lines that only explain the error above them, and how that one begins.
-const EXPLAINS: &[(&str, &str)] =
-    &[("offline mode (--offline)", "error: "), ("but --offline was specified", "error: ")];
+/// Parts of lines of Cargo that only explain the error above them.
+const EXPLAINS: &[&str] = &["offline mode (--offline)", "but --offline was specified"];
 /// Lines above such a line that are looked at.
 const ABOVE: usize = 12;
 
@@ -65,10 +64,12 @@ pub fn absent_packages(output: &str) -> Option<&str> {
     let says = |line: &str| SAID.iter().any(|all| all.iter().all(|part| line.contains(part)));
     let lines: Vec<&str> = output.lines().map(str::trim).collect();
     let at = lines.iter().position(|line| says(line))?;
-    let explained = EXPLAINS.iter().find(|(part, _)| lines[at].contains(part));
-    let above = lines[at.saturating_sub(ABOVE)..at].iter().rev();
-    let error = explained.and_then(|(_, begin)| above.clone().find(|line| line.starts_with(begin)));
-    Some(error.unwrap_or(&lines[at]))
+    let line = lines[at];
+    if !EXPLAINS.iter().any(|part| line.contains(part)) {
+        return Some(line);
+    }
+    let mut above = lines[at.saturating_sub(ABOVE)..at].iter().rev();
+    Some(above.find(|line| line.starts_with("error: ")).unwrap_or(&line))
 }
 
 #[cfg(test)]

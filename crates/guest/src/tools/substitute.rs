@@ -28,6 +28,8 @@ const MAX_SHOWN: usize = 60;
 /// How often the old text has to be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Count {
+    /// The tool knows no other number.
+    Once,
     Exactly(usize),
     AtLeastOnce,
 }
@@ -52,8 +54,10 @@ pub(super) fn substitute(
     let places: Vec<usize> = memmem::find_iter(&content, old.as_bytes()).collect();
     match (places.len(), count) {
         (0, _) => return Err(failed(not_found(&content, &old))),
+        (2.., Count::Once) => return Err(failed(miscounted(&content, &places, (1, ONE)))),
         (found, Count::Exactly(expected)) if found != expected => {
-            return Err(failed(miscounted(&content, &places, expected)));
+            let advice = advice(found, expected);
+            return Err(failed(miscounted(&content, &places, (expected, &advice))));
         }
         _ => {}
     }
@@ -107,16 +111,24 @@ pub(super) fn has_only_crlf(content: &[u8]) -> bool {
     feeds > 0 && memmem::find_iter(content, b"\r\n").count() == feeds
 }
 
-fn miscounted(content: &[u8], places: &[usize], expected: usize) -> String {
+/// What to do where one place is meant.
+const ONE: &str = "Give more of the lines around the one that you mean";
+
+/// What to do by the arguments that the tool has: in some families one of them, in others the other.
+fn advice(found: usize, expected: usize) -> String {
+    let all = format!("`expected_replacements: {found}` or `allow_multiple: true`");
+    if expected == 1 {
+        format!("{ONE}; or to replace all of them, set {all}, whichever the tool has")
+    } else {
+        format!("Give the number that is there: {all}, whichever the tool has")
+    }
+}
+
+fn miscounted(content: &[u8], places: &[usize], (expected, advice): (usize, &str)) -> String {
     let found = places.len();
     let lines: Vec<String> =
         places.iter().take(20).map(|place| line_of(content, *place).to_string()).collect();
     let more = if found > lines.len() { ", …" } else { "" };
-    let advice = if expected == 1 {
-        "Give more of the lines around the one that you mean"
-    } else {
-        "Give the number that is there"
-    };
     format!(
         "the old text is there {found} time{}, not {expected} (line{} {}{more}). {advice}",
         plural(found),

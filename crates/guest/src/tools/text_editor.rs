@@ -76,7 +76,7 @@ fn text_editor(call: &Call<'_>, args: Args) -> Result<ToolOutput, ToolError> {
         Command::StrReplace => {
             let old = args.old_str.ok_or_else(|| missing("str_replace", "old_str"))?;
             let new = args.new_str.unwrap_or_default();
-            substitute::substitute(call.root, &path, (&old, &new), Count::Exactly(1))
+            substitute::substitute(call.root, &path, (&old, &new), Count::Once)
         }
         Command::Insert => {
             let line = args.insert_line.ok_or_else(|| missing("insert", "insert_line"))?;

@@ -203,7 +203,7 @@ pub(super) async fn replace(
             let why = match tip {
                 Ok(None) => format!("the branch `{}` is gone", target.branch),
                 Ok(Some(_)) | Err(_) => {
-                    format!("`{}` was pushed to meanwhile, so it was left alone", target.branch)
+                    said::pushed_meanwhile(&target.branch, &run.config.respond.mention)
                 }
             };
             Ok(PushResult::Patch { why })

@@ -15,6 +15,7 @@ use super::rebased::{
 use super::taken_back::TakenBack;
 use super::target;
 use super::work::{self, ChangedFiles, ConflictTask, Instruction};
+use crate::admit::is_us;
 use crate::collected;
 use crate::decorate;
 use crate::publish;
@@ -23,12 +24,13 @@ use crate::run::{DEPTH, Run};
 use crate::salvage;
 use crate::workspace::{self, Checkout, RUN_TRAILER, Workspace};
 use patchwright_base::error::{Failure, Result};
-use patchwright_forge::PullRequest;
+use patchwright_forge::{PullRequest, revised};
 use patchwright_git::merge::Conflict;
 use patchwright_git::{GitError, Oid, blocking, commit};
 use patchwright_journal::Entry;
 use patchwright_report::answer as words;
 use patchwright_report::rebase::{self as said, Method};
+use patchwright_report::{self as report, pr_body};
 use patchwright_types::outcome::{Conclusion, Outcome};
 
 /// Why nothing can be pushed to the branch, as far as that is known before anything is paid for.
@@ -272,7 +274,31 @@ impl Rebase<'_> {
         let Rebase { run, admitted, pull, opened, sides } = self;
         let (workspace, head, commits) = (&opened.base, sides.head, rebased.commits);
         let new = land::Replacement { workspace, head, commits, against };
-        run.unless_interrupted(land::replace(run, admitted, pull, new)).await
+        let landed = run.unless_interrupted(land::replace(run, admitted, pull, new)).await?;
+        if matches!(landed, PushResult::Pushed { .. })
+            && let Err(err) = self.revise_description().await
+        {
+            run.environment.ui.warn(&format!(
+                "#{} may still say that it conflicts with `{}`: {err}",
+                pull.number, sides.base_branch
+            ));
+        }
+        Ok(landed)
+    }
+
+    /// What our own description says of a conflict is settled. An edited one is its editor's.
+    async fn revise_description(&self) -> Result<()> {
+        let Rebase { run, admitted, pull, .. } = self;
+        let (forge, repository) = (run.world.forge()?, &admitted.repository.id);
+        let now = forge.pull_request(repository, pull.number).await.map_err(Failure::from)?;
+        let is_ours = is_us(admitted.viewer.as_ref(), &now.author)
+            && report::is_described(&now.body, pr_body::PURPOSE);
+        let Some(body) = is_ours.then(|| revised(&now.body, said::without_conflict)).flatten()
+        else {
+            return Ok(());
+        };
+        let changed = forge.describe_pull_request(repository, pull.number, &now.title, &body);
+        changed.await.map_err(Failure::from)
     }
 
     /// Has an agent put both sides together, and pushes what it made.
