@@ -190,10 +190,7 @@ impl Wall {
                 "commands see the programs of this machine, and only Landlock keeps them from signalling these",
                 "in a container, run it with an uncovered `/proc`; elsewhere allow process namespaces",
             ),
-            Wall::Network => (
-                "commands may reach what this machine reaches",
-                BUG,
-            ),
+            Wall::Network => ("commands may reach what this machine reaches", BUG),
             Wall::TemporaryFiles => ("nothing bounds `/tmp` and the home folder", BUG),
             Wall::Memory => ("a command can take all memory of this machine", GROUPS),
             Wall::Cpus => ("a command can use every processor", GROUPS),

@@ -37,8 +37,8 @@ fn again(world: &TestWorld, turns: Vec<Turn>, happens: impl FnOnce()) -> Output 
 /// What the program says in the newest of its comments.
 fn newest(world: &TestWorld, number: u64) -> String {
     let comments = world.github.comments(number);
-    let ours = comments.iter().filter(|comment| comment.author == "patchwright-bot");
-    ours.last().map(|comment| comment.body.clone()).unwrap_or_default()
+    let mut ours = comments.iter().filter(|comment| comment.author == "patchwright-bot");
+    ours.next_back().map(|comment| comment.body.clone()).unwrap_or_default()
 }
 
 fn has(text: &str, parts: &[&str]) {

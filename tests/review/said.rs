@@ -101,7 +101,7 @@ fn a_confidence_and_a_line_are_understood_as_they_are_meant() {
 /// The harness has the file.
 #[test]
 fn code_that_the_difference_does_not_show_is_named_with_its_line() {
-    let before: String = (1..30).map(|at| format!("# line {at}\n")).collect();
+    let before = (1..30).fold(String::new(), |text, at| text + &format!("# line {at}\n"));
     let base = format!("{before}old() {{\n  rm -r \"$1\"\n}}\n");
     let github = GitHub::new().repository("acme/app", &[("calc.sh", &base)]).pull(
         8,
@@ -114,7 +114,8 @@ fn code_that_the_difference_does_not_show_is_named_with_its_line() {
     let world = TestWorld::new(github, turns);
     review(&world, &["--dry-run"]).expect(0);
     let outputs = outputs(&world);
-    let said = "the quoted code stands in line 32 of this file, which the difference does not show.";
+    let said =
+        "the quoted code stands in line 32 of this file, which the difference does not show.";
     assert!(outputs[0].starts_with(&format!("not reported yet: {said}")), "{outputs:?}");
     let kept = "Finding 1: kept for line 32 of the file, which the difference does not show";
     assert_eq!(outputs[1], kept);

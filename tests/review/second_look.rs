@@ -278,7 +278,8 @@ fn what_a_finding_suggests_is_looked_at_too_and_can_be_taken_back() {
         let world = with_second_look(turns);
         review(&world, &[]).expect(0);
         let asked = last_told(&world);
-        let shown = "It suggests in place of the code, to be committed with one click:\n  [ \"$2\" = 0 ]";
+        let shown =
+            "It suggests in place of the code, to be committed with one click:\n  [ \"$2\" = 0 ]";
         assert!(asked.contains(shown) && asked.contains("with `without_replacement`"), "{asked}");
         let body = &world.github.review_comments(8)[0].body;
         assert_eq!(body.contains("```suggestion"), is_offered, "{body}");

@@ -106,7 +106,7 @@ fn an_approval_is_taken_back_when_something_is_found_and_given_again_when_it_is_
 #[test]
 fn an_approval_does_not_stand_over_what_was_not_read() {
     let world = approved(correct());
-    let large: String = (0..21_000).map(|line| format!("line {line}\n")).collect();
+    let large = "a line\n".repeat(21_000);
     world.github.push_to_pull(3, &[("evil.py", &large), ("calc.py", "import evil\n")]);
     let output = review(&world, &[]).expect(20);
     // It is not shown, and the model knows where to look.

@@ -328,7 +328,10 @@ impl<'a> Agent<'a> {
         Ok(())
     }
 
-    pub(super) async fn run_calls(&mut self, calls: Vec<(usize, ToolCall)>) -> Result<(), StopKind> {
+    pub(super) async fn run_calls(
+        &mut self,
+        calls: Vec<(usize, ToolCall)>,
+    ) -> Result<(), StopKind> {
         // Calls of a model that is asked no more are run as it meant them.
         let profile = self.state.prompt.as_ref().and_then(|prompt| prompt.profile.as_deref());
         let former = former(&self.spec.tools, profile)?;

@@ -106,6 +106,7 @@ pub(crate) fn decoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use crate::credentials::secret_parts;
+    use std::collections::BTreeSet;
 
     #[test]
     fn of_what_a_registry_s_client_reads_the_secret_alone_is_one() {
@@ -125,11 +126,10 @@ mod tests {
             ("12345678", None),
             ("{}", None),
         ] {
-            let mut found = secret_parts(value);
-            found.iter_mut().for_each(|parts| parts.sort());
-            let mut expected =
-                expected.map(|parts| parts.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
-            expected.iter_mut().for_each(|parts| parts.sort());
+            let sorted = |parts: Vec<String>| parts.into_iter().collect::<BTreeSet<_>>();
+            let found = secret_parts(value).map(sorted);
+            let expected = expected.map(|parts| parts.into_iter().map(str::to_owned).collect());
+            let expected = expected.map(sorted);
             assert_eq!(found, expected, "{value}");
         }
     }

@@ -85,16 +85,13 @@ pub fn unescaped(line: &str) -> Option<String> {
             (is_ours && is_deceptive(hidden) && !"\r\n\t".contains(hidden))
                 .then_some((hidden, behind))
         });
-        match hidden {
-            Some((hidden, behind)) => {
-                out.push(hidden);
-                rest = behind;
-                is_other = true;
-            }
-            None => {
-                out.push_str(&escape[..3]);
-                rest = &escape[3..];
-            }
+        if let Some((hidden, behind)) = hidden {
+            out.push(hidden);
+            rest = behind;
+            is_other = true;
+        } else {
+            out.push_str(&escape[..3]);
+            rest = &escape[3..];
         }
     }
     out.push_str(rest);

@@ -38,9 +38,8 @@ struct Walk<'g> {
 impl Walk<'_> {
     fn add(&mut self, commit: git2::Oid, owner: Owner) {
         match (self.owners.get(&commit), owner) {
-            (None, _) => {}
-            // What comes before it is the base's, too.
-            (Some(Owner::Branch), Owner::Base) => {}
+            // What comes before a commit that turns out to be the base's is the base's, too.
+            (None, _) | (Some(Owner::Branch), Owner::Base) => {}
             (Some(_), _) => return,
         }
         match self.git.find_commit(commit) {

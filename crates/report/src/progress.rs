@@ -122,20 +122,7 @@ pub fn finished(finished: &Finished<'_>) -> String {
     if !notes.is_empty() {
         let _ = write!(out, "\n{notes}");
     }
-    let violations = &outcome.judgement.violations;
-    // A refusal's reason repeats its first violation, so the list stands in its place.
-    match &outcome.reason {
-        Some(_) if outcome.conclusion == Conclusion::Refused && !violations.is_empty() => {
-            out.push('\n');
-            for violation in violations.iter().take(20) {
-                let _ = writeln!(out, "- {}", sections::violation(violation));
-            }
-        }
-        Some(reason) => {
-            let _ = write!(out, "\n{}\n", markdown::line(reason, 2000));
-        }
-        None => {}
-    }
+    out.push_str(&reason(outcome));
     let plan = sections::plan(&outcome.plan);
     if !plan.is_empty() {
         let _ = write!(out, "\n{plan}");
@@ -160,6 +147,19 @@ pub fn finished(finished: &Finished<'_>) -> String {
     }
     let _ = write!(out, "\n{}\n\n{}\n", sections::cost(&outcome.spending), finished.marker);
     out
+}
+
+/// Why it ended so. A refusal's reason repeats its first violation, so the list stands in its place.
+fn reason(outcome: &Outcome) -> String {
+    let violations = &outcome.judgement.violations;
+    match &outcome.reason {
+        Some(_) if outcome.conclusion == Conclusion::Refused && !violations.is_empty() => {
+            let shown = violations.iter().take(20).map(sections::violation);
+            shown.fold("\n".to_owned(), |out, violation| out + "- " + &violation + "\n")
+        }
+        Some(reason) => format!("\n{}\n", markdown::line(reason, 2000)),
+        None => String::new(),
+    }
 }
 
 fn as_it_was(number: u64) -> String {

@@ -295,27 +295,22 @@ impl Comparison<'_> {
             }
         }
         let mut places = CodeOccurrences::count(&known, &found, seen, now);
+        // Silence alone is no fix: the reviewer was told not to repeat himself. The code must be gone, or the reviewer was
+        // asked to repeat himself, or all of the file is as it was before the change.
+        let is_over = |places: &mut CodeOccurrences<'_>, one: &KnownFinding| {
+            !places.stands(one) || is_answered(one, now) || (now.taken_back)(&one.path)
+        };
         let mut fixed_now = Vec::new();
         for (at, mut one) in known.into_iter().enumerate() {
             let is_silent = !found.contains(&at);
             match one.fate {
                 FindingState::Still if is_silent && is_taken(&one, now) => {
                     one.fate = FindingState::Fixed;
-                    if let Some(suggestion) = &mut one.suggestion {
-                        suggestion.is_taken = true;
-                    }
+                    one.suggestion.iter_mut().for_each(|it| it.is_taken = true);
                     fixed_now.push(one);
                     continue;
                 }
-                // Silence alone is no fix: the reviewer was told not to repeat himself. The code
-                // must be gone, or the reviewer was asked to repeat himself, or all of the file is as it was before the
-                // change.
-                FindingState::Still
-                    if is_silent
-                        && (!places.stands(&one)
-                            || is_answered(&one, now)
-                            || (now.taken_back)(&one.path)) =>
-                {
+                FindingState::Still if is_silent && is_over(&mut places, &one) => {
                     one.fate = FindingState::Fixed;
                     fixed_now.push(one);
                     continue;
@@ -324,9 +319,7 @@ impl Comparison<'_> {
                 FindingState::Fixed if is_silent && places.is_back(&one) => {
                     one.fate = FindingState::Still;
                     one.old_threads = seen.closed_threads(&one.fingerprint);
-                    if let Some(suggestion) = &mut one.suggestion {
-                        suggestion.is_taken = false;
-                    }
+                    one.suggestion.iter_mut().for_each(|it| it.is_taken = false);
                     if seen.is_rejected(&one.fingerprint) {
                         one.fate = FindingState::Dismissed;
                     }

@@ -12,6 +12,7 @@ const MAX_LINES: usize = 20_000;
 const MAX_LAYERS: usize = 6;
 
 /// A quote, read in one way.
+#[expect(clippy::struct_excessive_bools, reason = "each says of itself what was taken off")]
 #[derive(Clone, Debug)]
 pub(super) struct QuoteVariant<'q> {
     /// Without blank lines at both ends.

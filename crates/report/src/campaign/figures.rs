@@ -131,7 +131,7 @@ impl Figures {
     }
 
     /// Nothing is worked on, and what is left waits for its wave, or to be published.
-    fn is_held_up(&self, view: &CampaignView) -> bool {
+    fn is_held_up(view: &CampaignView) -> bool {
         let waits = |target: &Target| match target.state {
             TargetState::Waiting => true,
             TargetState::Ready => {
@@ -148,7 +148,7 @@ impl Figures {
             return None;
         }
         // What waits for a service, a window or people takes as long as they do.
-        if !view.outages.is_empty() || self.is_held_up(view) {
+        if !view.outages.is_empty() || Figures::is_held_up(view) {
             return None;
         }
         let running = self.running(view);

@@ -141,7 +141,7 @@ pub fn changes(before: &CampaignView, after: &CampaignView) -> Vec<String> {
     let is_old = |target: &&Target| {
         let was = old.get(&target.id).map(|target| target.state);
         target.state.is_settled()
-            && (was == Some(target.state) || was.is_some_and(|it| it.is_settled()))
+            && (was == Some(target.state) || was.is_some_and(TargetState::is_settled))
     };
     // Each line counts itself: several may come to an end between two looks.
     let mut settled = after.targets.iter().filter(counts).filter(is_old).count();

@@ -273,10 +273,10 @@ mod tests {
     use patchwright_git::tree::{Change, FileChange, OverLimit};
     use patchwright_policy::{Judgement, Violation};
     use patchwright_types::attempts::Attempts;
-    use patchwright_types::publish_notes::PublishNotes;
     use patchwright_types::evidence::CheckRun;
     use patchwright_types::outcome::{Provenance, Spending};
     use patchwright_types::plan::Plan;
+    use patchwright_types::publish_notes::PublishNotes;
 
     /// A change of so many lines; each number of lines is a tree of its own.
     fn change(added_lines: u64) -> Change {

@@ -61,11 +61,7 @@ const TYPES: &[&str] =
 
 /// The block for the model; empty for a repository without files. Only of a run that does the work (`mode`) the final message
 /// becomes a commit.
-pub fn render<'p>(
-    paths: impl Iterator<Item = &'p str>,
-    subjects: &[String],
-    mode: Mode,
-) -> String {
+pub fn render<'p>(paths: impl Iterator<Item = &'p str>, subjects: &[String], mode: Mode) -> String {
     let mut root = Folder::default();
     let mut languages: BTreeMap<&str, usize> = BTreeMap::new();
     let mut places = WellKnownPaths::default();

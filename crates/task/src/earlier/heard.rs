@@ -129,18 +129,21 @@ impl Heard {
     ) -> Option<Unheard> {
         let now = digest_of(&issue.title, &issue.body);
         let edited = self.issue.as_ref().is_some_and(|told| *told != now);
-        let unheard = Unheard { edited, ..self.news(run, issue, conversation(comments).collect()) };
+        let unheard = Unheard {
+            edited,
+            ..self.news(run, issue, &conversation(comments).collect::<Vec<_>>())
+        };
         (edited || unheard.comments > 0).then_some(unheard)
     }
 
     /// What a pull request has by now that was not told. Its title and description are ours.
     pub(crate) fn unheard_on_pull(&self, run: &Run<'_>, said: &Said) -> Option<Unheard> {
-        let unheard = self.news(run, &said.issue, remarks(said));
+        let unheard = self.news(run, &said.issue, &remarks(said));
         (unheard.comments > 0).then_some(unheard)
     }
 
     /// The remarks of people that were not told.
-    fn news(&self, run: &Run<'_>, issue: &Issue, remarks: Vec<Remark>) -> Unheard {
+    fn news(&self, run: &Run<'_>, issue: &Issue, remarks: &[Remark]) -> Unheard {
         let none = Conversation::default();
         let before = self.conversations.get(&issue.number).unwrap_or(&none);
         let is_of_person = |comment: &Comment| {

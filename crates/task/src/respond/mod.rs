@@ -144,7 +144,7 @@ async fn carry_out(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<CommandR
         Command::Describe { words } => describe::describe(run, admitted, &words).await,
         Command::Plan { words } => plan::plan(run, admitted, &words).await,
         Command::Approve { hash } => Box::pin(approve::approve(run, admitted, &hash)).await,
-        Command::Fix { words } => fix::fix(run, admitted, &words).await,
+        Command::Fix { words } => Box::pin(fix::fix(run, admitted, &words)).await,
         Command::FixCi => ci::fix_ci(run, admitted).await,
         Command::Rebase { onto } => Box::pin(rebase::rebase(run, admitted, onto.as_deref())).await,
     }

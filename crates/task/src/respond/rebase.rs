@@ -208,7 +208,7 @@ impl Rebase<'_> {
                 if self.blocking(RebaseSpec::is_all_ours).await? {
                     self.may_rewrite().await?;
                 }
-                self.resolve(tree, &files).await
+                Box::pin(self.resolve(tree, &files)).await
             }
         }
     }

@@ -111,10 +111,10 @@ pub(super) async fn take_back_unread(run: &Run<'_>, admitted: &AdmittedReview, w
     }
     // What was pushed meanwhile has a review of its own, which may have approved it.
     let newest = forge.pull_request(repository, number).await;
-    if newest.is_ok_and(|pull| pull.head_sha == admitted.head) {
-        if let Err(failure) = dismiss(&outbox, &over, &admitted.head, why).await {
-            outbox.ui.warn(&format!("our approval could not be taken back: {}", failure.message));
-        }
+    if newest.is_ok_and(|pull| pull.head_sha == admitted.head)
+        && let Err(failure) = dismiss(&outbox, &over, &admitted.head, why).await
+    {
+        outbox.ui.warn(&format!("our approval could not be taken back: {}", failure.message));
     }
 }
 

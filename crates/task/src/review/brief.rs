@@ -199,8 +199,10 @@ fn unshown(skipped: &[Skipped]) -> String {
     };
     let files = skipped.iter().filter_map(|file| Some((shown_path(&file.path), words(file.why)?)));
     let named = files.clone().take(MAX_UNSHOWN);
-    let mut out: String =
-        named.map(|(path, why)| format!("{path}: not under review, {why}\n")).collect();
+    let mut out = String::new();
+    for (path, why) in named {
+        let _ = writeln!(out, "{path}: not under review, {why}");
+    }
     let more = files.count().saturating_sub(MAX_UNSHOWN);
     if more > 0 {
         let _ = writeln!(out, "[{more} more are not under review for these reasons]");

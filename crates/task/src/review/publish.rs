@@ -10,6 +10,7 @@ use super::claim::{ClaimSlot, HeldClaim};
 use super::code_search::{CodeSearch, Head};
 use super::earlier::EarlierReviews;
 use super::outbox::Outbox;
+use super::plan::Plan;
 use super::scope::ChangesSince;
 use super::sticky::StickyOutcome;
 use super::verdict::Unwritten;
@@ -171,6 +172,26 @@ pub(super) struct HeadView<'a> {
     pub(super) unplaced: &'a BTreeSet<String>,
     /// Somebody asked that everything be read, whatever is known.
     pub(super) is_full: bool,
+}
+
+impl<'a> HeadView<'a> {
+    /// The head as it was planned to be read. `unplaced` and `is_full` are as their fields say.
+    pub(super) fn new(
+        head: Head<'a>,
+        plan: &'a Plan,
+        unplaced: &'a BTreeSet<String>,
+        is_full: bool,
+    ) -> HeadView<'a> {
+        HeadView {
+            head,
+            renamed: &plan.renamed,
+            changed_since: plan.fresh.as_ref(),
+            changed: &plan.changed,
+            taken_back: &plan.taken_back,
+            unplaced,
+            is_full,
+        }
+    }
 }
 
 /// Publishes through an outbox. `pull` is the pull request as it is now.

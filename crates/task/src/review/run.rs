@@ -170,15 +170,7 @@ async fn work(
         index: &index,
         earlier: &earlier.memory.findings,
     });
-    let seen = HeadView {
-        head: in_head,
-        renamed: &plan.renamed,
-        changed_since: plan.fresh.as_ref(),
-        changed: &plan.changed,
-        taken_back: &plan.taken_back,
-        unplaced: &folded.unplaced,
-        is_full: admitted.request.full,
-    };
+    let seen = HeadView::new(in_head, plan, &folded.unplaced, admitted.request.full);
     finish(run, admitted, &ready, seen, reviewed, worked, progress).await
 }
 

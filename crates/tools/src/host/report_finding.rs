@@ -221,12 +221,10 @@ fn checked(review_context: &ReviewContext<'_>, args: Args) -> Result<Checked, To
         }
     };
     if review_context.was_sent_back(&finding) {
-        let place = match placed.off_diff {
-            Some(lines) => {
-                format!("kept for {lines} of the file, which the difference does not show")
-            }
-            None => "kept without a place on the diff".to_owned(),
-        };
+        let lines = placed.off_diff.as_ref();
+        let place = lines.map_or("kept without a place on the diff".to_owned(), |lines| {
+            format!("kept for {lines} of the file, which the difference does not show")
+        });
         return Ok(Checked::Good { finding, place, is_placed: false });
     }
     let why = format!(

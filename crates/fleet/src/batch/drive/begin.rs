@@ -286,8 +286,8 @@ async fn tell_interrupted(
     let more = count.saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let (what, verb) = if count == 1 { ("run", "is") } else { ("runs", "are") };
-    let named = names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    watch.say(&format!("{count} interrupted {what} {verb} resumed: {named}{more}"));
+    let shown = names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    watch.say(&format!("{count} interrupted {what} {verb} resumed: {shown}{more}"));
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::{Request, World};
 use super::{Trouble, repository, trouble};
 use crate::support::github::shape::time;
-use crate::support::github::world::{Repository, ReviewComment, Thread, TokenKind};
+use crate::support::github::world::{Issue, Repository, ReviewComment, Thread, TokenKind};
 
 /// An object, by where it is in the world.
 #[derive(Clone, Debug)]
@@ -298,16 +298,18 @@ fn pull(world: &World, request: &Request, place: usize, number: u64, field: &str
             let nodes = seen.map(|review| Node::Review(place, number, review.id));
             return Ok(Out::Connection("PullRequestReview", nodes.collect()));
         }
-        "labels" => {
-            let nodes = issue.labels.iter().cloned().map(Node::Label);
-            return Ok(Out::Connection("Label", nodes.collect()));
-        }
+        "labels" => return labels(issue),
         _ => {
             let comments = repository.comments.iter().filter(|comment| comment.issue == number);
             let nodes = comments.map(|comment| Node::IssueComment(place, comment.id));
             return Ok(Out::Connection("IssueComment", nodes.collect()));
         }
     })
+}
+
+fn labels(issue: &Issue) -> Resolved {
+    let nodes = issue.labels.iter().cloned().map(Node::Label);
+    Ok(Out::Connection("Label", nodes.collect()))
 }
 
 /// Whether the one who asks may resolve threads: people who may write and authors; apps need to be
