@@ -550,11 +550,15 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
     assert_eq!(state::read(&text).unwrap(), Some(memory));
     let shown: Vec<&str> = text.lines().filter(|line| !line.contains("review-state")).collect();
     expect![[r#"
-        ### Patchwright review: 2 open findings (1 × P1, 1 × P2)
+        ### Patchwright review: 2 open findings (1 × P1, 1 × P2), 1 check fails that did not fail before
+
+        [//]: # (patchwright:words at=a1b2c3d)
 
         The change does what it says, apart from the sign.
 
         <sub>Written by the model.</sub>
+
+        [//]: # (patchwright:words end)
 
         | | Finding | Where | Since |
         |---|---|---|---|
@@ -564,7 +568,7 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
 
         Read at `a1b2c3d`, changes since `0011223` only: 2 of 3 changed files, 30 of 40 changed lines. [Latest review](https://github.com/acme/app/pull/3#pullrequestreview-1)
 
-        <details><summary>1 check fails</summary>
+        <details open><summary>1 check fails</summary>
 
         | Command | Before | After | Duration |
         |---|---|---|---|
@@ -787,7 +791,7 @@ fn nothing_that_the_model_writes_acts() {
                 "{command} in {text}"
             );
         }
-        let opened = text.matches("<details>").count();
+        let opened = text.matches("<details>").count() + text.matches("<details open>").count();
         assert_eq!(opened, text.matches("</details>").count() - stray(text), "{text}");
     }
     assert_eq!(inline::fingerprint(&comment), Some("0000000000000007"));
