@@ -190,7 +190,6 @@ fn of_a_log_the_step_that_failed_is_shown() {
         assert 3 == 4
         FAILED (failures=1)
         error: Process completed with exit code 1.
-
         </checks-0000000000000001>"]]
     .assert_eq(&told(&log));
     // Where nothing is marked, the end counts.

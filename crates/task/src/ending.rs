@@ -10,8 +10,8 @@ use patchwright_agent::{StopKind, Stopped};
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_config::Mode;
 use patchwright_git::tree::Change;
-use patchwright_sandbox::Running;
 use patchwright_sandbox::client::CollectLimits;
+use patchwright_sandbox::{Running, SandboxError};
 
 /// How long something of a sandbox is waited for. As long as the run has time, it has bounds of its own.
 #[derive(Clone, Copy, Debug)]
@@ -191,6 +191,8 @@ pub(super) async fn stop(run: &Run<'_>, sandbox: Running) {
     let by_hand = sandbox.by_hand().map(|command| format!(", or do it by hand: `{command}`"));
     let why = match waited(run, REMOVAL, sandbox.stop()).await {
         Some(Ok(())) => return,
+        // Its own words say that it is gone, which nobody knows before it is removed.
+        Some(Err(SandboxError::Gone(why))) => why,
         Some(Err(err)) => err.to_string(),
         None => "its engine did not answer in time".to_owned(),
     };

@@ -215,7 +215,15 @@ fn certificates(variable: impl Fn(&str) -> Option<String>) -> BTreeMap<String, S
     };
     let found =
         CERTIFICATES.iter().map(|name| ((*name).to_owned(), variable(name).filter(is_seen)));
-    found.filter_map(|(name, value)| Some((name, value?))).collect()
+    let mut found: BTreeMap<String, String> =
+        found.filter_map(|(name, value)| Some((name, value?))).collect();
+    // Programs with authorities of their own do not look at it, though it is meant for all.
+    if let Some(file) = found.get("SSL_CERT_FILE").cloned() {
+        for name in ["NODE_EXTRA_CA_CERTS", "PIP_CERT"] {
+            found.entry(name.to_owned()).or_insert_with(|| file.clone());
+        }
+    }
+    found
 }
 
 /// Those of every pyenv on this search path: beside the folder of its shims, and where its own program is.
@@ -242,13 +250,14 @@ mod tests {
             let value = match name {
                 "SSL_CERT_FILE" => "/etc/ssl/certs/ca-certificates.crt",
                 "NODE_EXTRA_CA_CERTS" => "/usr/local/share/ca-certificates/company.crt",
-                "PIP_CERT" => "/home/ann/company.pem",
+                "REQUESTS_CA_BUNDLE" => "/home/ann/company.pem",
                 "CURL_CA_BUNDLE" => "/usr/../home/ann/company.pem",
                 _ => return None,
             };
             Some(value.to_owned())
         });
         let names: Vec<&str> = found.keys().map(String::as_str).collect();
-        assert_eq!(names, ["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"]);
+        assert_eq!(names, ["NODE_EXTRA_CA_CERTS", "PIP_CERT", "SSL_CERT_FILE"]);
+        assert_eq!(found["PIP_CERT"], found["SSL_CERT_FILE"]);
     }
 }

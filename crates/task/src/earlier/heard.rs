@@ -17,6 +17,7 @@ use crate::run::Run;
 use patchwright_base::error::Result;
 use patchwright_forge::{Comment, Issue, ReviewComment};
 use patchwright_journal::{Entry, Line};
+use patchwright_report as report;
 use patchwright_types::publish_notes::{SaidThere, Unheard};
 use patchwright_types::task::Trigger;
 
@@ -149,7 +150,7 @@ impl Heard {
         let is_of_person = |comment: &Comment| {
             let (author, bots) = (&comment.author, &run.config.access.allow_bots);
             let may_speak = !author.is_machine() || bots.iter().any(|bot| author.has_login(bot));
-            !comment.ours && may_speak
+            !is_own(comment) && may_speak
         };
         let is_news = |remark: &&Remark| {
             let Remark { key, comment, is_in_conversation } = *remark;
@@ -167,6 +168,12 @@ impl Heard {
             newest: newest.map(|it| it.comment.html_url.clone()),
         }
     }
+}
+
+/// One of our comments, also where its seal fits no more, as after the repository was renamed: what is written under our
+/// mark is no news of people's.
+pub(super) fn is_own(comment: &Comment) -> bool {
+    comment.ours || report::is_marked(&comment.body, "")
 }
 
 /// Only of a pull request whose change is replaced it matters what was said there meanwhile.

@@ -2,6 +2,7 @@
 //! again: a label that is set once more is about the issue as it is by then.
 
 use super::Heard;
+use super::heard::is_own;
 use crate::admit::AdmittedIssue;
 use crate::context::thread::{self, Thread};
 use crate::event::mention;
@@ -25,7 +26,7 @@ pub(crate) fn text(heard: &Heard, issue: &AdmittedIssue, named: &str) -> Result<
             && mention::parse(&comment.body, named).is_some()
     };
     let is_news = |comment: &&Comment| {
-        let is_seen = comment.ours || thread::left_out(comment, trigger).is_some();
+        let is_seen = is_own(comment) || thread::left_out(comment, trigger).is_some();
         !is_seen && heard.lacks(issue.issue.number, comment) && !only_asks(comment)
     };
     let said: Vec<Comment> = issue.comments.iter().filter(is_news).cloned().collect();
