@@ -52,7 +52,7 @@ const TO_LOOK_AT: &str = "## Please look at";
 pub fn without_conflict(body: &str) -> String {
     let mut lines: Vec<&str> = body.lines().collect();
     let is_said = |line: &&str| line.starts_with("- ") && line.contains(CONFLICTS);
-    let Some(at) = lines.iter().position(|line| is_said(line)) else { return body.to_owned() };
+    let Some(at) = lines.iter().position(is_said) else { return body.to_owned() };
     lines.remove(at);
     let is_next = |line: &&str| !line.trim().is_empty();
     let begin = lines[..at].iter().rposition(is_next).filter(|above| lines[*above] == TO_LOOK_AT);

@@ -168,6 +168,14 @@ fn send_back(
     ToolError::tell(format!("not reported yet: {why}"))
 }
 
+impl Args {
+    /// More than is kept of a finding.
+    fn is_too_long(&self) -> bool {
+        let code = self.quote.len().max(self.replacement.as_ref().map_or(0, String::len));
+        self.body.len() > MAX_BODY || code > MAX_CODE
+    }
+}
+
 /// The finding as it is kept, and where it stands; or what has to be different.
 fn checked(review_context: &ReviewContext<'_>, args: Args) -> Result<Checked, ToolError> {
     let refuse = |why: &str| Err(ToolError::tell(format!("not reported: {why}")));
@@ -184,8 +192,7 @@ fn checked(review_context: &ReviewContext<'_>, args: Args) -> Result<Checked, To
     if !(0.0..=1.0).contains(&args.confidence) {
         return refuse("`confidence` is a number from 0 to 1");
     }
-    let code = args.quote.len().max(args.replacement.as_ref().map_or(0, String::len));
-    let is_too_long = args.body.len() > MAX_BODY || code > MAX_CODE;
+    let is_too_long = args.is_too_long();
     let mut finding = Finding {
         path: args.path.trim().to_owned(),
         quote: text::head(&args.quote, MAX_CODE),
