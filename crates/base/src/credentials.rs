@@ -7,8 +7,8 @@ use serde_json::Value;
 use url::Url;
 
 /// What is secret in a value that has more in it than that. Of an address its password, or its user where that is all
-/// there is, as a token; of JSON (`COMPOSER_AUTH`), a `.netrc` or an `.npmrc` the passwords and tokens; of the path of a
-/// file that is there nothing. `None` where the value is none of these: then all of it is secret.
+/// there is, as a token; of JSON (`COMPOSER_AUTH`), a `.netrc` or an `.npmrc` the passwords and tokens; the path of an
+/// existing file has no secret in it. `None` for any other value: then all of it is secret.
 pub fn secret_parts(value: &str) -> Option<Vec<String>> {
     let is_file = value.starts_with('/') && !value.contains('\n') && Path::new(value).is_file();
     if is_file {

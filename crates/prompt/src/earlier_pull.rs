@@ -15,7 +15,7 @@ pub struct EarlierPullTask<'a> {
     pub is_replaced: bool,
     /// The run ends with a plan.
     pub plans: bool,
-    /// Its branch in the sandbox; empty where there is none.
+    /// Its branch in the sandbox; empty when it has no branch there.
     pub branch: &'a str,
     /// The files that it changes, and since which commit; empty where that is not known.
     pub changed: &'a str,

@@ -8,7 +8,7 @@ use patchwright_base::error::Result;
 /// What is wrong with the verdict of a final message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VerdictRequest {
-    /// There is none of the two that there are.
+    /// The message has neither of the two verdicts.
     Missing,
     /// It says that the change needs work, and nothing is reported.
     WithoutFinding,

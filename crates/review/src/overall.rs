@@ -22,7 +22,7 @@ const NO: &[&str] = &[
     "request changes",
     "reject",
 ];
-/// Only what is nothing else is a yes: `correct but for line 3` is none.
+/// The whole verdict has to be one of these: `correct but for line 3` is not a yes.
 const YES: &[&str] = &["correct", "patch is correct"];
 
 /// The verdict of a message: that of its last line that has one. `None` without such a line, and when its words are

@@ -6,6 +6,7 @@ pub mod admit;
 pub mod agent_phase;
 mod agents;
 mod asked;
+mod asked_again;
 pub mod attempts;
 pub mod authorship;
 mod base_moved;

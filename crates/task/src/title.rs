@@ -3,6 +3,7 @@
 //! or nothing is published.
 
 use super::agent_phase::Phase;
+use super::asked_again;
 use super::brief::message;
 use super::check_loop::CheckedWork;
 use super::run::Run;
@@ -91,7 +92,7 @@ pub(super) async fn mend(
 ) -> Result<()> {
     let run = phase.run;
     let patterns = patterns(&run.config);
-    if let Some(before) = asked_before(recorded) {
+    if let Some(before) = asked_again::said_before(recorded, ASKED) {
         answered(before, stopped);
         return Ok(());
     }
@@ -117,33 +118,14 @@ pub(super) async fn mend(
 
 /// What a finished run that is on record had said.
 pub(super) fn recorded(recorded: &[Line], stopped: &mut Stopped) {
-    if let Some(before) = asked_before(recorded) {
+    if let Some(before) = asked_again::said_before(recorded, ASKED) {
         answered(before, stopped);
-    }
-}
-
-/// The final message before the model was asked, when it was.
-fn asked_before(recorded: &[Line]) -> Option<&str> {
-    let of_pair = |pair: &'_ [Line]| match (&pair[0].entry, &pair[1].entry) {
-        (Entry::Note { text }, Entry::Added { .. }) => text.starts_with(ASKED),
-        _ => false,
-    };
-    let at = recorded.windows(2).position(of_pair)?;
-    match &recorded[at].entry {
-        Entry::Note { text } => text.strip_prefix(ASKED),
-        _ => None,
     }
 }
 
 /// How the run stands after the question, however that ended: a title is never worth losing the work for.
 fn answered(before: &str, stopped: &mut Stopped) {
-    let is_over = matches!(
-        stopped.reason,
-        StopKind::Cancelled | StopKind::Machine(_) | StopKind::Sandbox(_) | StopKind::NewSandbox
-    );
-    if !is_over {
-        stopped.reason = StopKind::Finished;
-    }
+    asked_again::stays_finished(stopped);
     let last = stopped.final_message.trim();
     stopped.final_message = match last.lines().count() {
         0 => before.to_owned(),

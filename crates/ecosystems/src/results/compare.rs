@@ -333,7 +333,7 @@ fn function(name: &str) -> &str {
     name.split_once('[').map_or(name, |(function, _)| function)
 }
 
-/// The name with `#` in place of numbers that count the `cases` of a test; `None` where there is none.
+/// The name with `#` in place of numbers that count the `cases` of a test. `None` for a name without such a number.
 fn without_case_number(name: &str, cases: usize) -> Option<String> {
     let (function, values) = name.strip_suffix(']')?.split_once('[')?;
     let mut has_number = false;

@@ -32,7 +32,7 @@ use patchwright_git::clone::collide;
 /// Most comments of a conversation that are read; the newest are kept.
 pub(super) const MAX_COMMENTS: usize = 300;
 
-/// What there is of others for the same work, and what the model is told of it.
+/// The open pull requests of earlier runs for the same work, and what the model is told of them.
 #[derive(Clone, Copy)]
 pub(super) struct Earlier<'a> {
     pub pulls: &'a [EarlierPull],

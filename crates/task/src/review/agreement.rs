@@ -6,6 +6,7 @@
 
 use super::final_message;
 use crate::agent_phase::Phase;
+use crate::asked_again;
 use crate::brief::message;
 use patchwright_agent::{Agent, StopKind, Stopped};
 use patchwright_base::error::Result;
@@ -34,7 +35,7 @@ pub(crate) async fn take(
     if is_past(recorded) {
         return Ok(());
     }
-    if let Some(before) = asked_before(recorded) {
+    if let Some(before) = asked_again::said_before(recorded, ASKED) {
         answered(before, stopped);
         return Ok(());
     }
@@ -52,12 +53,12 @@ pub(crate) async fn take(
 
 /// What a finished review that is on record had said.
 pub(crate) fn recorded(recorded: &[Line], stopped: &mut Stopped) {
-    if let Some(before) = asked_before(recorded).filter(|_| !is_past(recorded)) {
+    if let Some(before) = asked_again::said_before(recorded, ASKED).filter(|_| !is_past(recorded)) {
         answered(before, stopped);
     }
 }
 
-/// What to ask for. A verdict that is none is in the way of approvals only.
+/// What to ask for. A missing verdict matters only where reviews approve.
 fn request(
     review_context: &ReviewContext<'_>,
     stopped: &Stopped,
@@ -86,29 +87,10 @@ fn is_past(recorded: &[Line]) -> bool {
     recorded.iter().any(|line| matches!(line.entry, Entry::SecondLook { .. }))
 }
 
-/// The final message before the model was asked, when it was.
-fn asked_before(recorded: &[Line]) -> Option<&str> {
-    let of_pair = |pair: &[Line]| match (&pair[0].entry, &pair[1].entry) {
-        (Entry::Note { text }, Entry::Added { .. }) => text.starts_with(ASKED),
-        _ => false,
-    };
-    let at = recorded.windows(2).position(of_pair)?;
-    match &recorded[at].entry {
-        Entry::Note { text } => text.strip_prefix(ASKED),
-        _ => None,
-    }
-}
-
 /// How the review stands after the question, however that ended: it was finished before. Words without a verdict replace
 /// none that have one.
 fn answered(before: &str, stopped: &mut Stopped) {
-    let is_over = matches!(
-        stopped.reason,
-        StopKind::Cancelled | StopKind::Machine(_) | StopKind::Sandbox(_) | StopKind::NewSandbox
-    );
-    if !is_over {
-        stopped.reason = StopKind::Finished;
-    }
+    asked_again::stays_finished(stopped);
     if !overall::is_said(&stopped.final_message) {
         before.clone_into(&mut stopped.final_message);
     }

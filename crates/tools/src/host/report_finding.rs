@@ -251,8 +251,8 @@ struct SameFindings<'a> {
 }
 
 impl SameFindings<'_> {
-    /// The one that the new one takes the place of: at the same place with the same title, or, while it is looked at once
-    /// more, the only one there with a similar one. Before that, two similar titles may be two problems of one line.
+    /// The earlier finding that the new one replaces: the one at the same lines with the same title. In the second look a
+    /// similar title is enough, when it is the only one there; before that, similar titles may be two problems of one line.
     fn replaced(&self) -> Option<usize> {
         let words = |text: &str| words(text).to_lowercase();
         let has_title = |at: &usize| words(&self.findings[*at].title) == words(&self.new.title);
