@@ -2,6 +2,7 @@
 //! posted, and how, is in `review_post.rs`.
 
 mod hostile;
+mod locks;
 mod looked_at;
 mod outcomes;
 mod own_commits;

@@ -201,6 +201,82 @@ fn a_check_is_one_of_the_repository_and_a_file_one_of_the_change() {
 }
 
 #[test]
+fn a_difference_is_found_by_the_bare_name_of_its_file_now_or_before() {
+    let lines = (0..30).fold(String::new(), |text, at| text + &format!("line {at}\n"));
+    let base =
+        [("src/utils/dates.sh", lines.as_str()), ("src/a/same.sh", "a\n"), ("b/same.sh", "b\n")];
+    let github = GitHub::new().repository("acme/app", &base).pull(8, "Move", "move", &[]);
+    let read = |path: &str| call("read_diff", json!({"path": path}));
+    let turns = [read("dates.sh"), read("Times.sh"), read("same.sh"), nothing_found()];
+    let world = TestWorld::new(github, turns);
+    world.github.push_entries_to_pull(
+        8,
+        &[
+            crate::support::git_repo::deleted("src/utils/dates.sh"),
+            crate::support::git_repo::file(
+                "lib/times.sh",
+                lines.replace("line 3\n", "line three\n"),
+            ),
+            crate::support::git_repo::file("src/a/same.sh", "aa\n"),
+            crate::support::git_repo::file("b/same.sh", "bb\n"),
+        ],
+    );
+    review(&world, &["--dry-run"]).expect(0);
+    let outputs = outputs(&world);
+    for read in &outputs[..2] {
+        assert!(read.starts_with("lib/times.sh: renamed from src/utils/dates.sh, +1 -1"), "{read}");
+    }
+    let two = "the nearest that are: `b/same.sh`, `src/a/same.sh`";
+    assert!(outputs[2].contains(two), "{}", outputs[2]);
+}
+
+/// Nobody answers what a review asks.
+#[test]
+fn what_is_said_to_somebody_in_a_chat_is_not_published() {
+    let chat =
+        "Done. It divides by zero.\n\nShould I also propose a test for it?\n\nVerdict: needs work";
+    let world = TestWorld::new(pull(), [report(&json!({})), say(chat)]);
+    let output = review(&world, &[]).expect(0);
+    assert_eq!(output.stdout, "It divides by zero.\n\nVerdict: needs work\n");
+    let comment = world.github.comments(8).pop().unwrap().body;
+    assert!(!comment.contains("Done") && !comment.contains("Should I"), "{comment}");
+}
+
+/// What stands above it on the page says otherwise.
+#[test]
+fn a_verdict_fits_what_is_open() {
+    let correct = || say("Adds `divide`.\n\nVerdict: correct");
+    let world = TestWorld::new(pull(), [report(&json!({})), correct(), nothing_found()]);
+    let output = review(&world, &[]).expect(0);
+    let said = "Adds `divide`.\n\nVerdict: needs work, because a finding of priority 0 or 1 is open. The model itself \
+                said `correct`.\n";
+    assert_eq!(output.stdout, said);
+    let comment = |world: &TestWorld| world.github.comments(8).pop().unwrap().body;
+    assert!(comment(&world).contains("Verdict: needs work, because"), "{}", comment(&world));
+    // Nor does a later review say so while the code is there.
+    world.github.push_to_pull(8, &[("more.sh", "echo more\n")]);
+    review(&world, &[]).expect(0);
+    assert!(comment(&world).contains("Verdict: needs work, because"), "{}", comment(&world));
+    // What should be fixed some time is no reason.
+    let minor = TestWorld::new(pull(), [report(&json!({"priority": 2})), correct()]);
+    review(&minor, &[]).expect(0);
+    assert!(comment(&minor).contains("Verdict: correct"), "{}", comment(&minor));
+}
+
+#[test]
+fn before_the_last_of_few_turns_a_reviewer_is_told() {
+    let look = || call("read_file", json!({"file_path": "calc.sh"}));
+    let world = TestWorld::new(pull(), [look(), report(&json!({})), last_words()]);
+    review(&world, &["--dry-run", "--max-turns", "2"]).expect(40);
+    let requests = world.model.requests();
+    let said =
+        "All of the turns of this run but one are used. At the limit the review ends. Report now";
+    let told: Vec<bool> =
+        requests.iter().map(|asked| asked.body.to_string().contains(said)).collect();
+    assert_eq!(told, [false, true, true]);
+}
+
+#[test]
 fn findings_in_the_final_message_are_taken_too() {
     let message = json!({
         "findings": [{

@@ -50,6 +50,20 @@ fn last_told(world: &TestWorld) -> String {
 }
 
 #[test]
+fn a_second_look_says_which_verdict_fits() {
+    let turns = [report(&json!({})), nothing_found(), confirm(1), last_words()];
+    let world = with_second_look(turns);
+    review(&world, &["--dry-run"]).expect(0);
+    let told = last_told(&world);
+    assert!(told.contains("It said `Verdict: correct`; while a finding"), "{told}");
+    let result = result(&world);
+    assert!(result["summary"].as_str().unwrap().ends_with("Verdict: needs work"), "{result}");
+    let agrees = with_second_look([report(&json!({})), last_words(), confirm(1), last_words()]);
+    review(&agrees, &["--dry-run"]).expect(0);
+    assert!(!last_told(&agrees).contains("It said `Verdict: correct`"));
+}
+
+#[test]
 fn a_reviewer_runs_both_sides_of_the_change_and_says_how_it_knows() {
     let history = "git show base:calc.sh | grep -c divide; git log --format=%s base..; \
                    git diff --stat base -- calc.sh; git blame -s -L 6,6 calc.sh; git branch";

@@ -41,7 +41,7 @@ fn a_finding_that_still_stands_keeps_the_check_failing_though_nobody_repeats_it(
     assert_eq!(table(&world), ["still there: Adds 3"]);
     assert_eq!(last_verdict(&world), "failure");
     let told = world.told();
-    assert!(told.contains("as long as the code that it quotes is there"), "the prompt agrees");
+    assert!(told.contains("whose code is still there stays posted"), "the prompt agrees");
 }
 
 /// Whoever fixes something clicks on Resolve, too.
@@ -61,7 +61,8 @@ fn what_was_fixed_and_resolved_is_said_again_when_it_comes_back() {
     world.github.push_to_pull(3, &[("calc.py", &module(1..11))]);
     configured(&world, FAILING, &[]);
     let told = world.model.requests().pop().unwrap().body.to_string();
-    assert!(told.contains("Finding at calc.py:8 (resolved)"), "nobody dismissed it: {told}");
+    let line = "Finding at calc.py:8 (resolved, its code is still there)";
+    assert!(told.contains(line), "nobody dismissed it: {told}");
     assert_eq!(state(), is("new", "failure"));
     assert_eq!(world.github.review_comments(3).len(), 2, "it has a comment again");
     world.github.push_to_pull(3, &[("calc.py", &unrelated())]);

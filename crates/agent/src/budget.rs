@@ -34,7 +34,7 @@ impl LimitKind {
     }
 
     /// In a sentence: `75 % of the tokens are used`.
-    pub(super) fn noun(self) -> &'static str {
+    fn noun(self) -> &'static str {
         match self {
             LimitKind::Turns => "the turns of this run",
             LimitKind::Tokens => "the tokens of this run",
@@ -43,7 +43,7 @@ impl LimitKind {
         }
     }
 
-    pub(super) fn are(self) -> &'static str {
+    fn are(self) -> &'static str {
         match self {
             LimitKind::Turns | LimitKind::Tokens => "are",
             LimitKind::Dollars | LimitKind::Time => "is",
@@ -59,11 +59,24 @@ pub const WARN_AT: [u8; 2] = [75, 90];
 pub struct Share {
     pub which: LimitKind,
     used: f64,
+    /// Of what can be counted one by one, one is left.
+    is_last: bool,
 }
 
 impl Share {
+    /// With one turn left, three quarters are taken for used, however few there are.
     pub fn is_beyond(&self, percent: u8) -> bool {
-        self.used * 100.0 >= f64::from(percent)
+        let is_used = self.used * 100.0 >= f64::from(percent);
+        is_used || (self.is_last && percent == WARN_AT[0])
+    }
+
+    /// In a sentence: that `percent` are used.
+    pub(super) fn sentence(&self, percent: u8) -> String {
+        let (noun, are) = (self.which.noun(), self.which.are());
+        if self.is_last && self.used * 100.0 < f64::from(percent) {
+            return format!("All of {noun} but one {are} used.");
+        }
+        format!("{percent} % of {noun} {are} used.")
     }
 }
 
@@ -155,13 +168,14 @@ impl SharedBudget {
             Share {
                 which: LimitKind::Turns,
                 used: part(spent.turns.into(), limits.max_turns.into()),
+                is_last: spent.turns.saturating_add(1) == limits.max_turns,
             },
-            Share { which: LimitKind::Tokens, used: tokens },
-            Share { which: LimitKind::Time, used: time },
+            Share { which: LimitKind::Tokens, used: tokens, is_last: false },
+            Share { which: LimitKind::Time, used: time, is_last: false },
         ];
         if is_priced {
             let used = part(spent.cost_usd, limits.max_cost_usd);
-            shares.push(Share { which: LimitKind::Dollars, used });
+            shares.push(Share { which: LimitKind::Dollars, used, is_last: false });
         }
         shares
     }

@@ -79,12 +79,7 @@ impl Agent<'_> {
                 continue;
             };
             warned.push((share.which.word().to_owned(), percent));
-            lines.push(format!(
-                "{} % of {} {} used.",
-                percent,
-                share.which.noun(),
-                share.which.are()
-            ));
+            lines.push(share.sentence(percent));
         }
         if warned.is_empty() {
             return Ok(());

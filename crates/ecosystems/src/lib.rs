@@ -17,6 +17,7 @@ pub mod ci;
 mod dependents;
 pub mod files;
 mod imports;
+pub mod locks;
 mod packages;
 mod read;
 pub mod registries;

@@ -41,7 +41,10 @@ pub struct ReviewTask<'a> {
     pub left_out_because: &'a str,
     /// The files under review, a line each.
     pub list: &'a str,
-    /// Files whose difference is in `diff`, and those whose is not.
+    /// How many of them are lock files that `locked` tells in other words; empty when none are.
+    pub locks: usize,
+    pub locked: &'a str,
+    /// Files whose difference is in `diff`, and those whose is neither there nor in `locked`.
     pub shown: usize,
     pub unread: usize,
     pub diff: &'a str,
@@ -57,12 +60,16 @@ pub struct QuestionedFinding<'a> {
     pub place: &'a str,
 }
 
-/// What a reviewer is asked before its findings are published. `tag` is from [`super::tag_of`], made for the
-/// texts of the findings.
+/// What a reviewer is asked before its findings are published. `contradicts` when its final message says `correct` for
+/// all that a finding is grave. `tag` is from [`super::tag_of`], made for the texts of the findings.
 ///
 /// # Errors
 /// When the template is damaged, which is a defect.
-pub fn second_look(findings: &[QuestionedFinding<'_>], tag: &str) -> Result<String> {
+pub fn second_look(
+    findings: &[QuestionedFinding<'_>],
+    contradicts: bool,
+    tag: &str,
+) -> Result<String> {
     let suggests = findings.iter().any(|questioned| questioned.finding.replacement.is_some());
     let findings = findings.iter().map(|questioned| {
         let QuestionedFinding { number, finding, place } = *questioned;
@@ -79,7 +86,7 @@ pub fn second_look(findings: &[QuestionedFinding<'_>], tag: &str) -> Result<Stri
         }
     });
     let findings: Vec<Value> = findings.collect();
-    render("task/second_look.md", context! { findings, suggests, tag })
+    render("task/second_look.md", context! { findings, suggests, contradicts, tag })
 }
 
 /// A check on both sides of a change, for a reviewer.
@@ -122,6 +129,7 @@ pub fn review_task(task: &ReviewTask<'_>, tag: &str) -> Result<String> {
         .map(|(paths, text)| context! { paths => paths.as_str(), text => text.as_str() });
     let ReviewTask { repository, number, base, head, since, language, thread, earlier, .. } = *task;
     let ReviewTask { files, left_out, list, shown, unread, diff, commits, threads, .. } = *task;
+    let ReviewTask { locks, locked, .. } = *task;
     let ReviewTask { submodules, left_out_because, .. } = *task;
     let (checks, instructions): (Vec<Value>, Vec<Value>) =
         (checks.collect(), instructions.collect());
@@ -129,7 +137,7 @@ pub fn review_task(task: &ReviewTask<'_>, tag: &str) -> Result<String> {
         "task/review.md",
         context! {
             repository, number, base, head, since, language, thread, earlier, checks, instructions,
-            files, left_out, left_out_because, list, shown, unread, diff, commits, threads, submodules, tag,
+            files, left_out, left_out_because, list, locks, locked, shown, unread, diff, commits, threads, submodules, tag,
         },
     )
 }

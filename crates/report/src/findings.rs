@@ -177,6 +177,7 @@ fn row<'a>(anchored: &'a Anchored, known: &[KnownFinding], root: &str) -> Row<'a
 pub fn line(anchored: &Anchored) -> String {
     let path = text::line(anchored.path());
     let place = match &anchored.anchor {
+        Anchor::Lines { line, side: Side::Left, .. } => format!("{path}:{line} (deleted)"),
         Anchor::Lines { line, .. } => format!("{path}:{line}"),
         Anchor::File { .. } | Anchor::Nowhere { .. } => path,
     };

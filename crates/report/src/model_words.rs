@@ -1,6 +1,8 @@
 //! The model's last message as it becomes part of a pull request and of a commit: without the line that links the issue,
 //! which the report has itself, and without what only somebody in a chat could answer.
 
+use patchwright_review::overall;
+
 /// Words that link an issue, as GitHub reads them and as people write them.
 const LINKING: &[&str] = &[
     "fix",
@@ -36,8 +38,22 @@ const COURTESIES: &[&str] = &[
     "happy to help",
     "would you like me to",
     "do you want me to",
+    "should i also",
+    "shall i also",
     "if you have any questions",
     "if you have any other questions",
+];
+
+/// What a review says before its first word, or after its last, to somebody in a chat: whole sentences.
+const ASIDES: &[&str] = &[
+    "done",
+    "all done",
+    "review complete",
+    "review done",
+    "here is my review",
+    "here's my review",
+    "here is the review",
+    "here's the review",
 ];
 
 /// Sentences at the end that are looked at.
@@ -85,6 +101,44 @@ pub fn without_courtesies(message: &str) -> String {
         out.truncate(kept);
     }
     out
+}
+
+/// The words of a review without what is for a chat: a first or last sentence such as `Done.`, and offers at the end, also
+/// above the line with the verdict.
+pub fn of_review(message: &str) -> String {
+    let message = without_courtesies(message);
+    let lines: Vec<&str> = message.lines().collect();
+    let verdict = lines.iter().rposition(|line| overall::is_said(line));
+    // Where more than the verdict follows, the end is the end.
+    let verdict = verdict.filter(|at| lines[*at..].iter().skip(1).all(|it| it.trim().is_empty()));
+    let (above, verdict) = lines.split_at(verdict.unwrap_or(lines.len()));
+    let mut words = without_courtesies(&above.join("\n"));
+    if let Some(start) = last_sentence(&words).filter(|start| is_aside(&words[*start..])) {
+        let kept = words[..start].trim_end().len();
+        words.truncate(kept);
+    }
+    let words = without_first_aside(words.trim_start());
+    match verdict.first() {
+        Some(verdict) if words.is_empty() => (*verdict).to_owned(),
+        Some(verdict) => format!("{words}\n\n{verdict}"),
+        None if words.is_empty() => message,
+        None => words.to_owned(),
+    }
+}
+
+fn without_first_aside(message: &str) -> &str {
+    let line = message.lines().next().unwrap_or_default();
+    let ends = [". ", "! ", "** "].iter().filter_map(|end| Some(line.find(end)? + end.len()));
+    let end = ends.min().unwrap_or(line.len());
+    let rest = message[end..].trim_start();
+    if is_aside(&message[..end]) && !rest.is_empty() { rest } else { message }
+}
+
+fn is_aside(sentence: &str) -> bool {
+    let bare = sentence.trim_matches(['*', '_', '.', '!', ' ']).replace('’', "'").to_lowercase();
+    // What follows `Done:` is what was done.
+    let bare = bare.strip_suffix(':').filter(|it| it.ends_with("review")).unwrap_or(&bare);
+    ASIDES.contains(&bare)
 }
 
 /// The message without the questions that it ends with: nobody answers what a commit asks.
@@ -168,6 +222,33 @@ mod tests {
         ] {
             assert_eq!(without_questions(message), kept);
         }
+    }
+
+    #[test]
+    fn a_review_is_no_chat() {
+        let bare = "It looks at the wrong path.\n\nVerdict: needs work";
+        for said in [
+            bare,
+            "Done. It looks at the wrong path.\nShould I also propose a test for it?\nVerdict: needs work",
+            "Here is my review:\n\nIt looks at the wrong path.\n\nVerdict: needs work\n\nLet me know if you need more.",
+            "It looks at the wrong path. Done.\n\nVerdict: needs work",
+            "**Done!** It looks at the wrong path.\n\nDone.\n\nVerdict: needs work",
+        ] {
+            assert_eq!(of_review(said), bare, "{said}");
+        }
+        for kept in [
+            "Done: all.",
+            "Done.",
+            "Verdict: correct",
+            "",
+            "Is the order meant? It was the other way round.\n\nVerdict: needs work",
+            "Verdict: correct\n\nThe rest was not read.",
+            "It says `Done.` too early.",
+            "```\nDone.\n```\n\nVerdict: correct",
+        ] {
+            assert_eq!(of_review(kept), kept);
+        }
+        assert_eq!(of_review("Done.\n\nVerdict: correct"), "Verdict: correct");
     }
 
     #[test]

@@ -22,6 +22,8 @@ const NO: &[&str] = &[
     "request changes",
     "reject",
 ];
+/// What stands where a reviewer says that the change is correct, and what is open says that it is not.
+const OF_GRAVE: &str = "Verdict: needs work, because a finding of priority 0 or 1 is open. The model itself said `correct`.";
 /// The whole verdict has to be one of these: `correct but for line 3` is not a yes.
 const YES: &[&str] = &["correct", "patch is correct"];
 
@@ -34,6 +36,19 @@ pub fn said(message: &str) -> Option<OverallVerdict> {
         return Some(OverallVerdict::NeedsWork);
     }
     YES.contains(&words.as_str()).then_some(OverallVerdict::Correct)
+}
+
+/// The message of a review with an open finding of priority 0 or 1: what it says may be `correct`, and then another verdict
+/// stands there, which says whose it is.
+pub fn of_grave(message: &str) -> String {
+    if said(message) != Some(OverallVerdict::Correct) {
+        return message.to_owned();
+    }
+    let lines: Vec<&str> = message.lines().collect();
+    let last = lines.iter().rposition(|line| words(line).is_some());
+    let with =
+        lines.iter().enumerate().map(|(at, line)| if Some(at) == last { OF_GRAVE } else { line });
+    with.collect::<Vec<_>>().join("\n")
 }
 
 /// Whether a message has a verdict, whatever its words are.
@@ -51,7 +66,7 @@ fn words(line: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use crate::overall::{OverallVerdict::*, is_said, said};
+    use crate::overall::{OF_GRAVE, OverallVerdict::*, is_said, of_grave, said};
 
     #[test]
     fn the_last_line_with_a_verdict_counts_and_only_a_plain_yes_is_one() {
@@ -73,6 +88,14 @@ mod tests {
         ] {
             assert_eq!(said(message), expected, "{message}");
         }
+        for (message, expected) in [
+            ("Adds it.\n\n**Verdict: correct**", format!("Adds it.\n\n{OF_GRAVE}")),
+            ("Verdict: needs work", "Verdict: needs work".to_owned()),
+            ("Adds it.", "Adds it.".to_owned()),
+        ] {
+            assert_eq!(of_grave(message), expected);
+        }
+        assert_eq!(said(OF_GRAVE), Some(NeedsWork));
         assert!(is_said("Verdict: fine") && !is_said("Verdicts differ.") && !is_said("Ünd"));
     }
 }

@@ -77,6 +77,10 @@ pub enum SkippedBecause {
     Submodule,
     /// Reviewed at an earlier commit and unchanged since.
     Earlier,
+    /// A lock file that the model was told by its packages, and whose lines it did not read.
+    ByPackage,
+    /// A lock file whose packages cannot be told apart: the model was told that it changes, and did not read its lines.
+    LockFile,
     /// Text, or what may be text, of which there is too much to be shown.
     TooLarge,
     /// The model did not look at it, or the budget did not allow it.
@@ -91,7 +95,9 @@ impl SkippedBecause {
             SkippedBecause::Filtered
             | SkippedBecause::NotText
             | SkippedBecause::Submodule
-            | SkippedBecause::Earlier => false,
+            | SkippedBecause::Earlier
+            | SkippedBecause::ByPackage
+            | SkippedBecause::LockFile => false,
         }
     }
 }

@@ -152,6 +152,8 @@ fn coverage(coverage: &Coverage) -> Markup {
         SkippedBecause::NotText => "not text",
         SkippedBecause::Submodule => "a submodule, whose code is elsewhere",
         SkippedBecause::Earlier => "reviewed before",
+        SkippedBecause::ByPackage => "a lock file, told by package",
+        SkippedBecause::LockFile => "a lock file, not read",
         SkippedBecause::TooLarge => "too large",
         SkippedBecause::NotRead => "not read",
     };

@@ -341,7 +341,11 @@ fn without_text(coverage: &Coverage) -> Option<String> {
         let what = plural(count, "submodule");
         format!("{what} {is} at another commit, whose code was not read: {names}.")
     });
-    let said: Vec<String> = binary.into_iter().chain(modules).collect();
+    let locks = of_kind(coverage, SkippedBecause::LockFile).map(|(count, names)| {
+        let was = if count == 1 { "was" } else { "were" };
+        format!("The lines of {} {was} not read: {names}.", plural(count, "lock file"))
+    });
+    let said: Vec<String> = binary.into_iter().chain(modules).chain(locks).collect();
     (!said.is_empty()).then(|| said.join(" "))
 }
 

@@ -20,6 +20,7 @@ use self::kept_words::KeptWords;
 use super::origin::{self, Origin};
 use super::{MAX_BODY, markdown, sections};
 use patchwright_base::text;
+use patchwright_forge::Side;
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::{MOST_FINDINGS, Priority};
 use patchwright_review::incremental::{FindingState, KnownFinding};
@@ -125,17 +126,22 @@ pub(super) fn heading(anchored: &Anchored) -> String {
     format!("**{} · {}** {title}", finding.priority, finding.category.word())
 }
 
-/// Where a finding is, as a code span.
+/// Where a finding is, as a code span; of deleted lines it says so, because their numbers are those of the old file.
 pub(super) fn place(anchored: &Anchored) -> String {
-    match &anchored.anchor {
-        Anchor::Lines { path, line, start_line: Some(start), .. } => {
-            text::code(&format!("{path}:{start}-{line}"))
+    let (path, lines, side) = match &anchored.anchor {
+        Anchor::Lines { path, line, start_line: Some(start), side } => {
+            (path, format!(":{start}-{line}"), Some(*side))
         }
-        Anchor::Lines { path, line, .. } => text::code(&format!("{path}:{line}")),
-        Anchor::File { path, .. } => text::code(path),
-        Anchor::Nowhere { .. } => text::code(&anchored.finding.path),
-    }
+        Anchor::Lines { path, line, side, .. } => (path, format!(":{line}"), Some(*side)),
+        Anchor::File { path, .. } => (path, String::new(), None),
+        Anchor::Nowhere { .. } => (&anchored.finding.path, String::new(), None),
+    };
+    let place = text::code(&format!("{path}{lines}"));
+    if side == Some(Side::Left) { format!("{place}{OLD_LINES}") } else { place }
 }
+
+/// Stands behind a place whose lines the change deletes.
+pub(super) const OLD_LINES: &str = " (deleted)";
 
 /// `1 × P0, 2 × P2`; empty without findings.
 pub fn counts(priorities: impl IntoIterator<Item = Priority>) -> String {
@@ -291,6 +297,8 @@ fn not_read(skipped: &[Skipped]) -> String {
     let reasons = [
         (SkippedBecause::NotRead, "not looked at"),
         (SkippedBecause::TooLarge, "too large to be shown"),
+        (SkippedBecause::ByPackage, "told by package instead of line by line (lock files)"),
+        (SkippedBecause::LockFile, "whose lines were not read (lock files)"),
         (SkippedBecause::NotText, "without text to read (binary)"),
         (SkippedBecause::Submodule, "of submodules, whose code nobody has read here"),
         (SkippedBecause::Filtered, "left out by `review.paths` or `review.ignore-paths`"),

@@ -6,15 +6,17 @@ use std::fmt::Write as _;
 
 use super::kept_words::{self, KeptWords};
 use super::{
-    ROOM, SAYS_NEEDS_WORK, beyond, details, is_anything, is_left_out, is_whole, is_without_reason,
-    open, origin_in_short, plural, scope, shortfall, skipped, state, title_cell, words,
+    OLD_LINES, ROOM, SAYS_NEEDS_WORK, beyond, details, is_anything, is_left_out, is_whole,
+    is_without_reason, open, origin_in_short, plural, scope, shortfall, skipped, state, title_cell,
+    words,
 };
 use crate::pr_body::is_plain_url;
 use crate::{self as report, sections};
 use patchwright_base::text;
+use patchwright_forge::Side;
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::Verdict;
-use patchwright_review::incremental::{FindingState, KnownFinding, Memory};
+use patchwright_review::incremental::{CodeLocation, FindingState, KnownFinding, Memory};
 use patchwright_types::evidence::newly_failing;
 use patchwright_types::outcome::Conclusion;
 use patchwright_types::reviewed::Reviewed;
@@ -269,12 +271,16 @@ fn fate(fate: FindingState) -> &'static str {
 
 fn place(known: &KnownFinding, now: Option<&Anchored>) -> String {
     let path = text::cut(&text::line(&known.path), 120);
-    match now.map(|now| &now.anchor) {
-        Some(Anchor::Lines { line, .. }) => text::code_cell(&format!("{path}:{line}")),
+    let (line, is_old) = match now.map(|now| &now.anchor) {
+        Some(Anchor::Lines { line, side, .. }) => (Some(*line), *side == Side::Left),
         // An older one has the line on which its code stands now.
-        Some(Anchor::File { .. } | Anchor::Nowhere { .. }) | None => match known.line {
-            Some(line) => text::code_cell(&format!("{path}:{line}")),
-            None => text::code_cell(&path),
-        },
-    }
+        Some(Anchor::File { .. } | Anchor::Nowhere { .. }) | None => {
+            (known.line, known.code == CodeLocation::Deleted)
+        }
+    };
+    let place = match line {
+        Some(line) => text::code_cell(&format!("{path}:{line}")),
+        None => text::code_cell(&path),
+    };
+    if is_old { format!("{place}{OLD_LINES}") } else { place }
 }

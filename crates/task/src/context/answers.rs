@@ -31,6 +31,29 @@ pub struct AnsweredThread<'a> {
     pub thread: &'a Thread,
     /// A person resolved it or said no to it.
     pub dismissed: bool,
+    /// Whether the code that it is about is still there; `None` where that is not known.
+    pub code: Option<&'a CodeNow>,
+}
+
+/// What became of the code of a finding, by the harness' own look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CodeNow {
+    /// It is in this file; on this line, where it stands at one place.
+    There {
+        path: String,
+        line: Option<u32>,
+    },
+    Gone,
+}
+
+impl CodeNow {
+    /// As the reviewer is told.
+    pub fn words(&self) -> &'static str {
+        match self {
+            CodeNow::There { .. } => "its code is still there",
+            CodeNow::Gone => "its code is gone",
+        }
+    }
 }
 
 /// What the model is told below our own threads, and below those of others.
@@ -127,10 +150,19 @@ fn one(
     } else if thread.resolved {
         states.push("resolved");
     }
-    if thread.outdated {
-        states.push("the lines have changed since");
+    if states.is_empty() && answered.code.is_some() {
+        states.push("open");
     }
-    let place = place(&thread.path, thread.line);
+    match answered.code {
+        Some(code) => states.push(code.words()),
+        None if thread.outdated => states.push("the lines have changed since"),
+        None => {}
+    }
+    // The forge does not follow lines as well as we do.
+    let place = match answered.code {
+        Some(CodeNow::There { path, line: Some(line) }) => place(path, Some(*line)),
+        _ => place(&thread.path, thread.line),
+    };
     let head = format!("Finding at {place} ({}):\n", state(&states));
     let said = |root: &str| inline::plain(&clean(root));
     with_replies(head, &said, thread, until, is_over)

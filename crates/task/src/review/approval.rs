@@ -35,7 +35,14 @@ fn is_sound(work: &Work<'_>) -> bool {
         && work.doubt.is_none()
         && work.pull.head_sha == work.reviewed.head
         && review::is_whole(work.reviewed)
+        && !has_unread_lock_file(work)
         && work.reviewed.evidence.is_clean()
+}
+
+/// What comes with a lock file that was told by package is known. Of another one nobody knows.
+fn has_unread_lock_file(work: &Work<'_>) -> bool {
+    let mut skipped = work.reviewed.coverage.skipped.iter();
+    skipped.any(|file| file.why == SkippedBecause::LockFile)
 }
 
 /// An approval of `approved` may stand at the commit of this review.
@@ -91,7 +98,9 @@ pub(super) async fn take_back(work: &Work<'_>, posted: Option<u64>) -> Result<Op
 fn why(work: &Work<'_>) -> String {
     let open = review::open(&work.settled.findings).count() + work.withheld.len();
     match open {
-        0 if !review::is_whole(work.reviewed) => "not all of it was read".to_owned(),
+        0 if !review::is_whole(work.reviewed) || has_unread_lock_file(work) => {
+            "not all of it was read".to_owned()
+        }
         0 => "this review did not find that all is well".to_owned(),
         1 => "1 finding is open".to_owned(),
         several => format!("{several} findings are open"),

@@ -6,6 +6,8 @@ use std::ops::Range;
 
 use super::admit::AdmittedReview;
 use super::earlier::EarlierReviews;
+use super::folded::KnownBefore;
+use super::locked::LockedFile;
 use super::open::ReviewRange;
 use super::submodules;
 use crate::context::hidden;
@@ -38,6 +40,11 @@ const MAX_MESSAGES: usize = 16 << 10;
 const MAX_UNSHOWN: usize = 20;
 /// Characters of one file's difference that do not pay off to be cut in two.
 const SMALL: usize = 4 << 10;
+/// Bytes of the difference of a lock file that is shown like any other, and of the words that tell all others.
+const SHORT_LOCK: usize = 8 << 10;
+const MAX_LOCKED: usize = 24 << 10;
+/// Bytes of one of them, at the least: its name and how many packages are concerned.
+const LEAST_LOCKED: usize = 600;
 
 /// What the task is made of.
 pub struct Sources<'a> {
@@ -47,8 +54,7 @@ pub struct Sources<'a> {
     /// Short id of the commit that was reviewed before.
     pub since: Option<&'a str>,
     pub earlier: &'a EarlierReviews,
-    /// The findings among them that have no thread, a line each.
-    pub folded: &'a str,
+    pub(super) known: &'a KnownBefore,
     /// The conversation, oldest first.
     pub comments: &'a [Comment],
     pub trigger: Option<&'a Trigger>,
@@ -56,6 +62,8 @@ pub struct Sources<'a> {
     pub linked: &'a LinkedIssues,
     pub evidence: &'a Evidence,
     pub review_context: &'a ReviewContext<'a>,
+    /// The lock files under review.
+    pub(super) locked: &'a [LockedFile],
     /// Changed files that are not under review.
     pub skipped: &'a [Skipped],
     /// Bytes of the difference.
@@ -86,9 +94,13 @@ pub fn tell(sources: &Sources<'_>) -> Result<ReviewText> {
     let Sources { admitted, opened, rules, since, earlier, evidence, review_context, room, .. } =
         *sources;
     let thread = conversation(sources);
-    let (diff, shown) = difference(review_context, room);
-    let unread =
-        review_context.scope.iter().filter(|file| !shown.iter().any(|(it, _)| it == *file)).count();
+    let (diff, mut shown) = difference(review_context, sources.locked, room);
+    let in_words: Vec<&LockedFile> =
+        sources.locked.iter().filter(|it| !shown.iter().any(|(at, _)| *at == it.file)).collect();
+    let locks = locked(&in_words, room);
+    let in_diff = shown.len();
+    shown.extend(in_words.iter().map(|it| (it.file, 0..0)));
+    let unread = review_context.scope.len() - shown.len();
     let checks: Vec<ReviewCheck<'_>> = evidence
         .rows
         .iter()
@@ -100,11 +112,12 @@ pub fn tell(sources: &Sources<'_>) -> Result<ReviewText> {
         .collect();
     let list = review_context.list(0) + &unshown(sources.skipped);
     let threads = earlier.others_for_model(sources.stop);
-    let earlier = earlier.for_model(sources.folded, sources.stop);
+    let earlier = earlier.for_model(sources.known, sources.stop);
     let (earlier, threads) = (earlier.trim(), threads.trim());
     let (commits, moved) = (commits(&opened.messages), submodules::told(&opened.submodules));
     let mut texts = vec![
         list.as_str(),
+        locks.as_str(),
         diff.as_str(),
         thread.text.as_str(),
         earlier,
@@ -133,7 +146,9 @@ pub fn tell(sources: &Sources<'_>) -> Result<ReviewText> {
             left_out: sources.skipped.len(),
             left_out_because: &left_out(sources.skipped),
             list: list.trim_end(),
-            shown: review_context.scope.len() - unread,
+            locks: in_words.len(),
+            locked: locks.trim_end(),
+            shown: in_diff,
             unread,
             diff: diff.trim_end(),
         },
@@ -240,15 +255,48 @@ fn instructions(rules: &Review, review_context: &ReviewContext<'_>) -> Vec<(Stri
     wanted.map(|item| (quoted(&item.paths), item.text.trim().to_owned())).collect()
 }
 
+/// Lock files in words: how much of each changes, and of its packages as many as fit.
+fn locked(files: &[&LockedFile], room: usize) -> String {
+    let share = (MAX_LOCKED.min(room / 4) / files.len().max(1)).max(LEAST_LOCKED);
+    let mut out = String::new();
+    for (at, locked) in files.iter().enumerate() {
+        if out.len() > MAX_LOCKED {
+            let _ = writeln!(out, "[{} more lock files are in the list above]", files.len() - at);
+            break;
+        }
+        let (mut told, mut rows) = (0, locked.text.lines());
+        for row in rows.by_ref().take_while(|row| {
+            told += row.len() + 1;
+            told <= share
+        }) {
+            let _ = writeln!(out, "{row}");
+        }
+        if told > share {
+            let left = rows.count() + 1;
+            let _ = writeln!(out, "[{left} more rows are left out here]");
+        }
+        out.push('\n');
+    }
+    out
+}
+
 /// The files in the order in which they matter, each whole or not at all; the beginning of the first
-/// one that is too large, when there is room for it.
+/// one that is too large, when there is room for it. Lock files that are not short are told in other words.
 fn difference(
     review_context: &ReviewContext<'_>,
+    locked: &[LockedFile],
     room: usize,
 ) -> (String, Vec<(usize, Range<usize>)>) {
     let (mut text, mut shown, mut is_cut) = (String::new(), Vec::new(), false);
     for file in review_context.scope.iter().copied() {
         let left = room.saturating_sub(text.len());
+        if locked.iter().any(|it| it.file == file) {
+            let page = review_context.page(file, 0, SHORT_LOCK.min(left));
+            let is_short = page.is_some_and(|page| page.is_last() && page.total > 0);
+            if !is_short {
+                continue;
+            }
+        }
         let Some(page) = review_context.page(file, 0, left) else { continue };
         if page.total == 0 {
             shown.push((file, 0..0));

@@ -3,6 +3,7 @@
 
 use super::admit::AdmittedReview;
 use super::final_message::{self, ParsedMessage};
+use super::locked::LockedFile;
 use super::open::ReviewRange;
 use super::scope::Scope;
 use super::unheard::{self, UnheardFinding};
@@ -13,6 +14,7 @@ use crate::workspace::Workspace;
 use patchwright_agent::StopKind;
 use patchwright_base::text;
 use patchwright_config::review::Review;
+use patchwright_report::model_words;
 use patchwright_review::anchor::{Anchor, Anchored, Index};
 use patchwright_review::distinct::distinct;
 use patchwright_review::finding::{Finding, MOST_FINDINGS, Priority, Verdict};
@@ -43,6 +45,8 @@ pub struct ReviewFacts<'a> {
     /// The commit that was reviewed before, when only what came after it was read.
     pub since: Option<String>,
     pub review_context: &'a ReviewContext<'a>,
+    /// The lock files among them.
+    pub(super) locked: &'a [LockedFile],
     pub worked: &'a AgentResult,
     /// The model ended with words about what it had seen.
     pub is_concluded: bool,
@@ -56,6 +60,7 @@ pub struct ReviewFacts<'a> {
 
 /// Places what was found and says how the review ended.
 pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
+    let coverage = coverage(&ending);
     let ReviewFacts { run, admitted, opened, base, image, scope, review_context, worked, .. } =
         ending;
     let ParsedMessage { summary, findings: said, trouble } = last_words(&ending);
@@ -73,7 +78,6 @@ pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
     let mut findings = distinct(findings, ending.earlier);
     sort(&mut findings);
     let dropped = drop_least(&mut findings);
-    let coverage = coverage(opened, scope, review_context);
     // What was found in a message that cannot be read or was not taken is lost, so its files do not count as read. Nor do
     // those of a model that was cut off in the middle of its work.
     let is_partly_done = trouble.is_none()
@@ -128,7 +132,11 @@ fn last_words(ending: &ReviewFacts<'_>) -> ParsedMessage {
         file.map_or_else(|| path.to_owned(), |file| file.path.clone())
     };
     let read = |path: &str| ending.head.file_now(path).filter(|content| content.len() <= MAX_FILE);
-    final_message::read(&ending.worked.stopped.final_message, &resolve, &read)
+    let said = final_message::read(&ending.worked.stopped.final_message, &resolve, &read);
+    // What could not be read is kept as it is.
+    let is_read = said.trouble.is_none();
+    let summary = if is_read { model_words::of_review(&said.summary) } else { said.summary };
+    ParsedMessage { summary, ..said }
 }
 
 /// Findings at or above the thresholds with their places, and how many are below.
@@ -201,7 +209,8 @@ fn line(anchored: &Anchored) -> u32 {
     }
 }
 
-fn coverage(opened: &ReviewRange, scope: &Scope, review_context: &ReviewContext<'_>) -> Coverage {
+fn coverage(ending: &ReviewFacts<'_>) -> Coverage {
+    let ReviewFacts { opened, scope, review_context, locked, .. } = *ending;
     let lines = |added: u32, deleted: u32| u64::from(added) + u64::from(deleted);
     let files = &opened.diff.files;
     let mut coverage = Coverage {
@@ -214,14 +223,18 @@ fn coverage(opened: &ReviewRange, scope: &Scope, review_context: &ReviewContext<
         let Some(file) = files.get(at) else { continue };
         let (read, whole) = review_context.read(at);
         coverage.read_lines += read;
-        if whole {
+        if whole && !file.too_large {
             coverage.read_files += 1;
         } else {
-            coverage.skipped.push(Skipped {
-                path: file.path.clone(),
-                lines: lines(file.added, file.deleted).saturating_sub(read),
-                why: SkippedBecause::NotRead,
-            });
+            let told = locked.iter().find(|it| it.file == at && review_context.is_told(at));
+            let why = match told.map(|told| told.is_by_package) {
+                Some(true) => SkippedBecause::ByPackage,
+                Some(false) => SkippedBecause::LockFile,
+                None if file.too_large => SkippedBecause::TooLarge,
+                None => SkippedBecause::NotRead,
+            };
+            let lines = lines(file.added, file.deleted).saturating_sub(read);
+            coverage.skipped.push(Skipped { path: file.path.clone(), lines, why });
         }
     }
     coverage.skipped.sort_by(|one, other| (other.why, &one.path).cmp(&(one.why, &other.path)));

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Utc};
 
 use super::admit::AdmittedReview;
+use super::folded::KnownBefore;
 use super::outbox::Outbox;
 use super::recalled::{self, RecalledFinding};
 use crate::context::answers::{self, AnsweredThread};
@@ -195,17 +196,24 @@ impl EarlierReviews {
         }
     }
 
-    /// Our threads with the replies of people, for the model, and what is `folded`; sanitised and bounded. Empty when there
-    /// are none.
-    pub fn for_model(&self, folded: &str, stop: &Stop) -> String {
+    /// Our threads with the replies of people and what became of their code, for the model, and what is folded; sanitised
+    /// and bounded. Empty when there are none.
+    pub(super) fn for_model(&self, known: &KnownBefore, stop: &Stop) -> String {
         let answered: Vec<AnsweredThread<'_>> = self
             .ours()
             .map(|(thread, fingerprint)| AnsweredThread {
                 thread,
                 dismissed: self.is_dismissed(fingerprint),
+                code: known.code.get(fingerprint),
             })
             .collect();
-        answers::answers(&answered, folded, self.until, &|| stop.is_over(), &mut rand::random)
+        answers::answers(
+            &answered,
+            &known.folded,
+            self.until,
+            &|| stop.is_over(),
+            &mut rand::random,
+        )
     }
 
     /// The threads that others began, in the same way.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::admit::AdmittedReview;
 use super::earlier::EarlierReviews;
+use super::locked;
 use super::open::{self, ReviewRange};
 use super::scope::{ChangesSince, Scope};
 use super::verdict;
@@ -108,6 +109,7 @@ pub(super) async fn plan(
     let fresh = if is_full { None } else { since(run, admitted, base, opened, &last).await? };
     let mut scope = Scope::new(&run.config.review, &opened.diff, fresh.as_ref());
     scope.name_submodules(&opened.submodules);
+    scope.take_in(&large_lock_files(base, opened).await, &opened.diff);
     if is_judged_anew {
         scope = scope.without_reading(&opened.diff);
     }
@@ -127,6 +129,14 @@ pub(super) async fn plan(
         .map_err(|err| Failure::internal("the scope cannot be written down").caused_by(err))?;
     run.folder.write(SCOPE_FILE, &text)?;
     Ok(plan)
+}
+
+/// Lock files that are too large to be shown and whose packages can be told apart.
+async fn large_lock_files(base: &Workspace, opened: &ReviewRange) -> Vec<usize> {
+    let files = opened.diff.files.iter().enumerate();
+    let large = files.filter(|(_, file)| file.too_large).map(|(at, _)| at);
+    let locked = locked::read(base, opened, large).await.into_iter();
+    locked.filter(|locked| locked.is_by_package).map(|locked| locked.file).collect()
 }
 
 /// Ends the run where the pull request changes nothing, reviews of it were stopped, or this commit was reviewed before.

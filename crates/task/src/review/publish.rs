@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::admit::AdmittedReview;
 use super::claim::{ClaimSlot, HeldClaim};
-use super::code_search::{CodeSearch, Head};
+use super::code_search::Head;
 use super::earlier::EarlierReviews;
 use super::outbox::Outbox;
 use super::plan::Plan;
 use super::scope::ChangesSince;
+use super::settling::{only_added, settled};
 use super::sticky::StickyOutcome;
 use super::verdict::Unwritten;
 use super::{approval, files, hand_over, moved, post, sticky, threads, verdict, withhold};
@@ -22,13 +23,9 @@ use patchwright_forge::{PullRequest, Review};
 use patchwright_git::hunks::Diff;
 use patchwright_report::review::is_of_run;
 use patchwright_review::finding::Priority;
-use patchwright_review::incremental::{CurrentPullRequest, FindingState, SettledFindings, settle};
-use patchwright_types::outcome::Conclusion;
+use patchwright_review::incremental::SettledFindings;
 use patchwright_types::published::PublishedReview;
-use patchwright_types::reviewed::{Reviewed, SkippedBecause};
-
-/// Findings that are remembered together with those that are handed over.
-const MOST_HANDED_OVER: usize = 300;
+use patchwright_types::reviewed::Reviewed;
 
 /// Which run made the findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -340,79 +337,4 @@ fn unfinished(
 /// only reads, and ends well for it.
 fn is_handed_over(work: &Work<'_>) -> bool {
     work.outbox.ui.actions && work.origin == Origin::Here
-}
-
-/// What became of all findings. A file counts as read again unless it was left out; a review that
-/// broke off read nothing for certain.
-fn settled(earlier: &EarlierReviews, reviewed: &Reviewed, seen: HeadView<'_>) -> SettledFindings {
-    let ended = match reviewed.conclusion {
-        Conclusion::Done | Conclusion::NothingToDo | Conclusion::Partial | Conclusion::Budget => {
-            true
-        }
-        Conclusion::NeedsInput
-        | Conclusion::Refused
-        | Conclusion::Provider
-        | Conclusion::Sandbox => false,
-    };
-    let left_out = |path: &str| {
-        let skipped = reviewed.coverage.skipped.iter();
-        let has_no_text = [SkippedBecause::NotText, SkippedBecause::Submodule];
-        skipped.filter(|file| !has_no_text.contains(&file.why)).any(|file| file.path == path)
-    };
-    let standing = CodeSearch::new(seen.head);
-    // A file that the pull request renames had another name when it was reported, perhaps.
-    let files = &seen.head.diff.files;
-    let is_taken = |path: &String| files.iter().any(|file| file.path == *path);
-    let mut renamed: BTreeMap<String, String> = files
-        .iter()
-        .filter_map(|file| Some((file.old_path.clone()?, file.path.clone())))
-        .filter(|(old, _)| !is_taken(old))
-        .collect();
-    renamed.extend(seen.renamed.iter().map(|(then, now)| (then.clone(), now.clone())));
-    let now = CurrentPullRequest {
-        head: &reviewed.head,
-        reread: &|path| ended && !left_out(path),
-        times: &|known| standing.times(known),
-        suggest: &|found| standing.suggestion(found),
-        suggested: &|known| standing.suggested(known),
-        taken_back: &|path| seen.taken_back.contains(path),
-        is_over: &|known| {
-            reviewed.conclusion == Conclusion::Done
-                && seen.unplaced.contains(&known.fingerprint)
-                && seen.changed.contains(&known.path)
-                && !left_out(&known.path)
-        },
-        renamed: &renamed,
-    };
-    let mut settled = settle(&earlier.memory, &earlier.seen, reviewed.findings.clone(), &now);
-    for known in settled.findings.iter_mut().filter(|known| known.fate != FindingState::Fixed) {
-        known.line = standing.line(known);
-    }
-    if seen.is_full && patchwright_report::review::is_whole(reviewed) {
-        // It has the last word about what nobody could look for.
-        let before = &earlier.memory.forgotten;
-        settled.forgotten.retain(|print| !before.contains(print));
-    }
-    settled
-}
-
-/// What was handed over can add findings. It clears none: whoever wrote it may have left out or made up
-/// what he liked.
-fn only_added(earlier: &EarlierReviews, reviewed: &Reviewed) -> SettledFindings {
-    let now = CurrentPullRequest {
-        head: &reviewed.head,
-        reread: &|_| false,
-        times: &|_| None,
-        suggest: &|_| None,
-        suggested: &|_| None,
-        is_over: &|_| false,
-        taken_back: &|_| false,
-        renamed: &BTreeMap::new(),
-    };
-    // Nor does it push real ones out of the memory.
-    let open = patchwright_report::review::open(&earlier.memory.findings).count();
-    let mut found = reviewed.findings.clone();
-    found.sort_by_key(|found| found.finding.priority);
-    found.truncate(MOST_HANDED_OVER.saturating_sub(open));
-    settle(&earlier.memory, &earlier.seen, found, &now)
 }

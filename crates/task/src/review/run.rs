@@ -11,11 +11,13 @@ use super::claim::ClaimSlot;
 use super::code_search::Head;
 use super::decide::{self, ReviewFacts};
 use super::earlier::EarlierReviews;
+use super::folded::{KnownBefore, is_grave};
+use super::locked::{self, LockedFile};
 use super::open::{self, ReviewRange};
 use super::outbox::{Effected, Outbox};
 use super::plan::{Plan, plan};
 use super::publish::{self, HeadView};
-use super::{approval, folded, nearest, salvage, verdict};
+use super::{approval, nearest, salvage, settling, verdict};
 use crate::agent_phase::{self, AgentResult, Phase};
 use crate::brief::Brief;
 use crate::checks::{self, CheckTarget, Checks};
@@ -34,6 +36,7 @@ use patchwright_config::{Config, Mode};
 use patchwright_journal::Entry;
 use patchwright_review::anchor::Index;
 use patchwright_review::finding::Finding;
+use patchwright_review::overall;
 use patchwright_sandbox::PreparedImage;
 use patchwright_tools::registry::ToolSet;
 use patchwright_tools::review::ReviewContext;
@@ -122,6 +125,8 @@ async fn work(
     let PreparedReview { base, opened, earlier, plan, checks, image, .. } = &ready;
     let (head, tree) = ready.pack_head(run).await?;
     let (baseline, evidence) = ready.check(run, &tree, progress).await?;
+    let in_head = Head { workspace: &head, diff: &opened.diff };
+    let known = KnownBefore::of(earlier, plan, in_head);
     let is_file = |path: &str| head.has_file(path);
     let index = Index::new(&opened.diff).with_files(&is_file);
     let read = |path: &str| head.file_now(path);
@@ -134,13 +139,16 @@ async fn work(
         &place,
         page_bytes(run.world.model.output_tokens),
     )
-    .beside(patchwright_report::review::open(&earlier.memory.findings).count());
-    let in_head = Head { workspace: &head, diff: &opened.diff };
-    let folded = folded::folded(earlier, plan, in_head);
+    .beside(known.open);
+    let under_review = plan.scope.order.iter().copied();
+    let locked =
+        run.unless_interrupted(async { Ok(locked::read(base, opened, under_review).await) });
+    let locked = locked.await?;
     let worked = if plan.scope.order.is_empty() {
         agent_phase::nothing_to_ask(&baseline, earlier.notes.clone())
     } else {
-        let brief = ready.brief(run, admitted, &evidence, &review_context, &folded.text);
+        let told = (&known, locked.as_slice());
+        let brief = ready.brief(run, admitted, &evidence, &review_context, told);
         let brief = run.unless_interrupted(brief).await?;
         progress.phase("Reviewing");
         if let Some(worked) = agent_phase::recorded(run, &head, &baseline, &brief) {
@@ -163,6 +171,7 @@ async fn work(
         scope: &plan.scope,
         since: plan.since.clone(),
         review_context: &review_context,
+        locked: &locked,
         worked: &worked,
         is_concluded: answered.is_concluded,
         unheard: &answered.unheard,
@@ -170,7 +179,7 @@ async fn work(
         index: &index,
         earlier: &earlier.memory.findings,
     });
-    let seen = HeadView::new(in_head, plan, &folded.unplaced, admitted.request.full);
+    let seen = HeadView::new(in_head, plan, &known.unplaced, admitted.request.full);
     finish(run, admitted, &ready, seen, reviewed, worked, progress).await
 }
 
@@ -238,10 +247,14 @@ async fn finish(
     admitted: &AdmittedReview,
     PreparedReview { earlier, claim, .. }: &PreparedReview<'_>,
     seen: HeadView<'_>,
-    reviewed: Reviewed,
+    mut reviewed: Reviewed,
     worked: AgentResult,
     progress: &Progress,
 ) -> Result<ReviewReport> {
+    let settled = settling::settled(earlier, &reviewed, seen);
+    if is_grave(&settled.findings) {
+        reviewed.summary = overall::of_grave(&reviewed.summary);
+    }
     let outcome = decide::outcome(&reviewed, worked.stopped.plan);
     salvage::write(run, &reviewed)?;
     salvage::write_report(run, &reviewed, &outcome, None);
@@ -343,7 +356,7 @@ impl PreparedReview<'_> {
         admitted: &AdmittedReview,
         evidence: &Evidence,
         review_context: &ReviewContext<'_>,
-        folded: &str,
+        (known, locked): (&KnownBefore, &[LockedFile]),
     ) -> Result<Brief> {
         let linked = self.linked(run, admitted).await?;
         let told = brief::tell(&brief::Sources {
@@ -352,12 +365,13 @@ impl PreparedReview<'_> {
             rules: &run.config.review,
             since: self.plan.since.as_deref().map(short),
             earlier: &self.earlier,
-            folded,
+            known,
             comments: &self.earlier.conversation,
             trigger: admitted.request.trigger.as_ref(),
             linked: &linked,
             evidence,
             review_context,
+            locked,
             skipped: &self.plan.scope.skipped,
             room: brief::room(&run.world.model, &run.config.limits),
             stop: &run.stop(),

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::submodules::MovedSubmodule;
 use patchwright_config::review::Review;
+use patchwright_ecosystems::locks::is_lock_file;
 use patchwright_git::hunks::{Diff, FileDiff};
 use patchwright_policy::Globs;
 use patchwright_types::reviewed::{Skipped, SkippedBecause};
@@ -100,6 +101,20 @@ impl Scope {
         self
     }
 
+    /// Takes in lock files that are too large to be shown, where they can be told in other words.
+    pub fn take_in(&mut self, told: &[usize], diff: &Diff) {
+        for at in told {
+            let Some(file) = diff.files.get(*at) else { continue };
+            let is_it = |skipped: &Skipped| {
+                skipped.why == SkippedBecause::TooLarge && skipped.path == file.path
+            };
+            if let Some(position) = self.skipped.iter().position(is_it) {
+                self.skipped.remove(position);
+                self.order.push(*at);
+            }
+        }
+    }
+
     /// Says of which files without text the code is in other repositories.
     pub fn name_submodules(&mut self, moved: &[MovedSubmodule]) {
         for skipped in &mut self.skipped {
@@ -180,7 +195,7 @@ fn rank(file: &FileDiff) -> u8 {
         tests.matches(path) || patchwright_policy::content::is_test(&path.to_lowercase())
     };
     match &file.path {
-        path if generated.matches(path) || is_marked(file) => 3,
+        path if generated.matches(path) || is_lock_file(path) || is_marked(file) => 3,
         path if words.matches(path) => 2,
         path if is_test(path) => 1,
         _ => 0,

@@ -14,7 +14,8 @@ use patchwright_base::text;
 use patchwright_journal::{Entry, Line};
 use patchwright_prompt::{self as prompt, QuestionedFinding};
 use patchwright_provider::item::Role;
-use patchwright_review::finding::{Finding, Verdict};
+use patchwright_review::finding::{Finding, Priority, Verdict};
+use patchwright_review::overall::{self, OverallVerdict};
 use patchwright_tools::review::ReviewContext;
 
 /// Findings of one message, and bytes of their texts together: a model that is asked about many at once
@@ -52,7 +53,7 @@ pub(crate) async fn take(
         run.journal(&Entry::SecondLook { findings: batch.clone(), summary })?;
         review_context.question(&batch);
         let offered = run.config.review.suggestions;
-        let question = question(&batch, &stopped.findings, review_context, offered)?;
+        let question = question(&batch, stopped, review_context, offered)?;
         *stopped = agent.continue_with(vec![message(Role::User, question)]).await;
         asked.extend(batch);
     }
@@ -136,7 +137,7 @@ fn batch(findings: &[Finding], asked: &BTreeSet<usize>) -> Vec<usize> {
 
 fn question(
     batch: &[usize],
-    findings: &[Finding],
+    Stopped { findings, final_message, .. }: &Stopped,
     review_context: &ReviewContext<'_>,
     suggestions: bool,
 ) -> Result<String> {
@@ -168,7 +169,9 @@ fn question(
         finding,
         place,
     });
-    prompt::second_look(&questioned.collect::<Vec<_>>(), &tag)
+    let is_grave = asked.iter().any(|(_, finding, _)| finding.priority <= Priority::P1);
+    let contradicts = is_grave && overall::said(final_message) == Some(OverallVerdict::Correct);
+    prompt::second_look(&questioned.collect::<Vec<_>>(), contradicts, &tag)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::outbox::Outbox;
 use super::post::{self, PostedReview};
 use super::publish::{Doubt, Origin, Work};
 use patchwright_base::error::Result;
-use patchwright_forge::{Comment, ForgeError};
+use patchwright_forge::{Comment, ForgeError, ReviewEvent};
 use patchwright_report::review::kept_words::KeptWords;
 use patchwright_report::review::sticky::{self, Sticky};
 use patchwright_report::{self as report, review, review::state};
@@ -230,7 +230,13 @@ fn unread(work: &Work<'_>) -> Option<UnreadFiles> {
     if !reviewed.is_partly_done || !(is_nothing || review::is_anything(reviewed)) {
         return None;
     }
-    let is_left = |why: SkippedBecause| why.is_shortfall() || why == SkippedBecause::Filtered;
+    // Where a review can approve, no later one may take for read what this one was not told of.
+    let approves = work.outbox.config.review.event == ReviewEvent::Approve;
+    let is_left = |why: SkippedBecause| {
+        why.is_shortfall()
+            || why == SkippedBecause::Filtered
+            || (approves && why == SkippedBecause::LockFile)
+    };
     let left = reviewed.coverage.skipped.iter().filter(|file| is_left(file.why));
     let left: Vec<String> = left.map(|file| file.path.clone()).collect();
     if left.is_empty() && review::is_whole(reviewed) && review::is_anything(reviewed) {

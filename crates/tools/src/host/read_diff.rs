@@ -44,7 +44,7 @@ impl Tool for ReadDiff {
         let Some(path) = args.path.as_deref().filter(|path| !path.trim().is_empty()) else {
             return Ok(ToolOutput::text(review_context.list(from)));
         };
-        let found = review_context.find(path);
+        let found = review_context.find_named(path);
         let page = found.and_then(|file| {
             Some((file, review_context.page(file, from, review_context.page_bytes)?))
         });
@@ -54,7 +54,10 @@ impl Tool for ReadDiff {
                 review_context.nearest(path)
             )));
         };
-        if page.total == 0 {
+        let changed = review_context.diff.files.get(file);
+        if changed.is_some_and(|file| file.too_large) {
+            page.text.push_str("[look at it in the working directory, and with git]\n");
+        } else if page.total == 0 {
             page.text.push_str("[there are no lines to show]\n");
         } else if !page.is_last() {
             let (end, total) = (page.rows.end, page.total);

@@ -123,13 +123,22 @@ impl<'a> ReviewContext<'a> {
             .or_else(|| files.iter().position(|file| shown_path(&file.path) == path))
     }
 
+    /// The changed file that a path means, or the only one that is called so in whatever folder, now or before.
+    pub fn find_named(&self, path: &str) -> Option<usize> {
+        let of_name = || {
+            let files = self.diff.files.iter().enumerate();
+            let mut named = files.filter(|(_, file)| has_name(file, path.trim()));
+            named.next().filter(|_| named.next().is_none())
+        };
+        self.find(path).or_else(|| of_name().map(|(at, _)| at))
+    }
+
     /// Changed files that a wrong path may have meant, in words.
     pub fn nearest(&self, path: &str) -> String {
-        let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_lowercase();
-        let (wanted, lower) = (name(path), path.to_lowercase());
-        let mut files: Vec<&str> = self.diff.files.iter().map(|file| file.path.as_str()).collect();
-        files.sort_by_cached_key(|file| (name(file) != wanted, distance(&lower, file)));
-        let files = files.iter().take(SUGGESTED).map(|file| text::code(&shown_path(file)));
+        let (wanted, lower) = (path.rsplit('/').next().unwrap_or_default(), path.to_lowercase());
+        let mut files: Vec<&FileDiff> = self.diff.files.iter().collect();
+        files.sort_by_cached_key(|file| (!has_name(file, wanted), distance(&lower, &file.path)));
+        let files = files.iter().take(SUGGESTED).map(|file| text::code(&shown_path(&file.path)));
         files.collect::<Vec<_>>().join(", ")
     }
 
@@ -188,6 +197,11 @@ impl<'a> ReviewContext<'a> {
         (lines, whole)
     }
 
+    /// The model was told of this file, by rows of its difference or in other words.
+    pub fn is_told(&self, file: usize) -> bool {
+        self.shown.lock().contains_key(&file)
+    }
+
     /// A finding like this one was sent back before.
     pub fn was_sent_back(&self, finding: &Finding) -> bool {
         let known = self.sent_back.lock();
@@ -229,6 +243,12 @@ impl<'a> ReviewContext<'a> {
     }
 }
 
+/// A file is called so, in whatever folder, or was before.
+fn has_name(file: &FileDiff, name: &str) -> bool {
+    let mut paths = [Some(&file.path), file.old_path.as_ref()].into_iter().flatten();
+    paths.any(|path| path.rsplit('/').next().is_some_and(|it| it.eq_ignore_ascii_case(name)))
+}
+
 /// A changed file in one line: `src/a.rs: modified, +3 −1`.
 pub fn summary(file: &FileDiff) -> String {
     let path = shown_path(&file.path);
@@ -243,6 +263,10 @@ pub fn summary(file: &FileDiff) -> String {
         (FileStatus::ModeChanged, _) => "was a symbolic link and became a file".to_owned(),
     };
     let modes = file.modes.map(|modes| format!(", {modes}")).unwrap_or_default();
+    if file.too_large {
+        let size = format!("+{} -{}", file.added, file.deleted);
+        return format!("{path}: {what}, too large to be shown, {size}{modes}");
+    }
     if file.opaque {
         return format!("{path}: {what}, not text{modes}");
     }
