@@ -45,7 +45,7 @@ fn an_answer_takes_back_no_finding_of_an_earlier_review() {
     let told = task(&world);
     for part in [
         "This is intended: the caller wants `x + 3`.",
-        "Every other one stays posted without you, answered or not",
+        "Every other one whose code is still there stays posted without you, answered or not",
         "You cannot take back a finding of an earlier review",
     ] {
         assert!(told.contains(part), "{part}: {told}");
