@@ -3,10 +3,12 @@
 
 use serde_json::{Value, json};
 
-use crate::batch_run::{CAMPAIGN, batch, counted, fixed, repositories, states, within, write};
+use crate::batch_run::{
+    CAMPAIGN, batch, counted, fixed, pulls, repositories, shell, states, within, write, writes,
+};
 use crate::resume::wait_for;
-use crate::support::model::{Turn, call, say};
-use crate::support::world::TestWorld;
+use crate::support::model::{Turn, call, custom, say};
+use crate::support::world::{PATCH, TestWorld};
 
 fn status(world: &TestWorld) -> Value {
     let output = world.run(&["batch", "status", "campaign.yml", "--json", "-q"]);
@@ -108,9 +110,127 @@ fn a_pull_request_that_nothing_has_checked_and_a_draft_say_so_to_the_operator() 
     assert!(output.stdout.contains("2 pull requests are unchecked"), "{}", output.text());
     let one = status(&world)["repositories"][0].clone();
     assert!(one["reason"].as_str().unwrap_or_default().starts_with(said), "{one:#}");
+    assert_eq!((&one["checks"], &one["setup_failed"]), (&json!("none"), &json!(true)), "{one:#}");
+    let said = "setup failed in 2 of 2 repositories; with what it needs, `patchwright batch retry ";
+    assert!(output.stdout.contains(said), "{}", output.text());
+    // With what was missing, they are worked on anew, in the same pull requests.
+    let asked = world.model.requests().len();
+    let retried = world.run(&["batch", "retry", "campaign.yml", "--setup-failed"]).expect(0);
+    assert!(retried.stderr.contains("2 queued again"), "{}", retried.text());
+    assert_eq!(states(&batch(&world, &["run"]).expect(0)), counted(&[("open", 2)]));
+    assert!(world.model.requests().len() > asked);
+    assert_eq!(pulls(&world).len(), 2);
+    let none = ["batch", "retry", "campaign.yml", "--setup-failed", "--class", "checks"];
+    assert!(world.run(&none).expect(2).stderr.contains("cannot be used with"));
     let world = within(repositories(1), vec![(1, asked_again())]);
     write(&world, &CAMPAIGN.replace("verify: [sh test.sh]", "verify: [\"false\"]"));
     let output = world.run(&["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex"]);
     let said = "draft: `false` still fails, as it did before the change";
     assert!(output.stderr.contains(said), "{}", output.text());
+}
+
+#[test]
+fn an_open_pull_request_is_left_alone_until_something_that_it_touches_moves() {
+    let world = within(repositories(1), vec![(1, asked_again())]);
+    let campaign = format!("{CAMPAIGN}repeat: when-moved\n");
+    write(&world, &campaign);
+    assert_eq!(states(&batch(&world, &["run"]).expect(0)), counted(&[("open", 1)]));
+    let of = world.github.of("acme/app-001");
+    let branch = || of.branches().into_iter().find(|(name, _)| name == "patchwright/sums").unwrap();
+    let (pushed, asked, written) = (branch(), world.model.requests().len(), writes(&world).len());
+    let tip = of.push("main", &[("more.md", "more")]);
+    let plan = world.run(&["batch", "plan", "campaign.yml"]).expect(10);
+    let said = "pull request #1 is open, and nothing that it touches has changed on `main` since";
+    assert!(plan.stdout.contains(said), "{}", plan.text());
+    let night = world.run(&["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex"]).expect(0);
+    let said = "one open pull request is left as it is, because nothing that it touches has changed \
+                on its base branch: acme/app-001#1";
+    assert!(night.stderr.contains(said), "{}", night.text());
+    assert!(
+        night.stdout.contains(&format!("fits `main` at {}, too", &tip[..10])),
+        "{}",
+        night.text()
+    );
+    let one = status(&world)["repositories"][0].clone();
+    assert_eq!((&one["state"], &one["fits_sha"]), (&json!("open"), &json!(tip)), "{one:#}");
+    assert_eq!(world.model.requests().len(), asked, "{}", night.text());
+    assert_eq!((branch(), writes(&world).len()), (pushed.clone(), written));
+    // A file that it changes moves as well; what people wrote stays, and its commits are new.
+    of.change(|repository| {
+        let pull = repository.issues.get_mut(&1).unwrap();
+        pull.title = "Sums are sums".to_owned();
+        pull.body = pull.body.as_ref().map(|body| format!("Reviewed by QA.\r\n\r\n{body}"));
+    });
+    of.push("main", &[("calc.sh", "# Sums.\nadd() {\n  echo $(($1 - $2))\n}\n")]);
+    let night = batch(&world, &["run"]).expect(0);
+    assert_eq!(states(&night), counted(&[("open", 1)]), "{}", night.text());
+    let again = world.model.requests().len();
+    assert!(again > asked, "{}", night.text());
+    assert_ne!(branch(), pushed);
+    assert!(night.stderr.contains("/pull/1 (updated)"), "{}", night.text());
+    assert_eq!(of.pulls()[0].title, "Sums are sums");
+    // Whoever wants it anew each time says so.
+    of.push("main", &[("more.md", "still more")]);
+    batch(&world, &["run"]).expect(0);
+    assert_eq!(world.model.requests().len(), again);
+    write(&world, &campaign.replace("when-moved", "every-move"));
+    batch(&world, &["run"]).expect(0);
+    assert!(world.model.requests().len() > again);
+    assert_eq!(pulls(&world), ["acme/app-001#1"]);
+}
+
+#[test]
+fn a_draft_whose_checks_fail_is_made_anew_when_its_base_moves_and_becomes_ready() {
+    let world = within(repositories(1), vec![(1, asked_again())]);
+    let verify = CAMPAIGN.replace("verify: [sh test.sh]", "verify: [test -f more.md]");
+    write(&world, &format!("{verify}repeat: when-moved\n"));
+    let night = batch(&world, &["run"]).expect(0);
+    assert_eq!(states(&night), counted(&[("draft", 1)]), "{}", night.text());
+    assert_eq!(status(&world)["repositories"][0]["checks"], "failed");
+    let asked = world.model.requests().len();
+    world.github.of("acme/app-001").push("main", &[("more.md", "more")]);
+    let night = batch(&world, &["run"]).expect(0);
+    assert_eq!(states(&night), counted(&[("open", 1)]), "{}", night.text());
+    assert!(world.model.requests().len() > asked);
+    assert!(!world.github.of("acme/app-001").pulls()[0].draft);
+}
+
+#[test]
+fn a_draft_that_somebody_names_is_worked_on_anew() {
+    let world = within(repositories(1), vec![(1, asked_again())]);
+    write(&world, &CAMPAIGN.replace("verify: [sh test.sh]", "verify: [\"false\"]"));
+    batch(&world, &["run"]).expect(0);
+    let asked = world.model.requests().len();
+    let nothing = batch(&world, &["retry"]).expect(10);
+    assert!(nothing.stderr.contains("nothing has failed"), "{}", nothing.text());
+    let named = ["batch", "retry", "campaign.yml", "--repository", "acme/app-001", "--run"];
+    let retried = world.run(&[&named[..], &["--model", "gpt-5.3-codex"]].concat()).expect(0);
+    assert!(world.model.requests().len() > asked, "{}", retried.text());
+    let one = status(&world)["repositories"][0].clone();
+    assert_eq!((&one["state"], &one["pull_request"]), (&json!("draft"), &json!(1)), "{one:#}");
+}
+
+#[test]
+fn the_time_and_the_turns_of_a_run_are_those_of_all_its_pieces() {
+    let turns = vec![
+        shell("sleep 2"),
+        shell("sleep 30"),
+        custom("apply_patch", PATCH),
+        say("Add instead of subtracting\n\nThe sign was wrong."),
+        say("Add instead of subtracting\n\nNothing more is to be changed."),
+    ];
+    let world = within(repositories(1), vec![(1, turns)]);
+    let mut child = world.spawn(&["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex"]);
+    wait_for(|| world.model.requests().len() >= 2);
+    child.kill().unwrap();
+    world.wait(child);
+    batch(&world, &["run"]).expect(0);
+    let one = status(&world)["repositories"][0].clone();
+    assert_eq!(one["state"], "open", "{one:#}");
+    assert!(one["seconds"].as_i64().unwrap_or_default() >= 2, "{one:#}");
+    let run = one["run"].as_str().unwrap();
+    let path = world.path(&format!("state/runs/{run}/result.json"));
+    let result: Value = serde_json::from_str(&fs_err::read_to_string(path).unwrap()).unwrap();
+    assert!(result["spending"]["turns"].as_u64().unwrap() >= 4, "{result:#}");
+    assert!(result["spending"]["wall_seconds"].as_f64().unwrap() >= 2.0, "{result:#}");
 }

@@ -34,6 +34,7 @@ use patchwright_types::campaign::{
     CampaignRow, CampaignState, Changeset, Job, JobEnd, JobKind, Lease, NewTarget, Target,
     TargetEnd, TargetState,
 };
+use patchwright_types::run_facts::RunFacts;
 use tokio_util::sync::CancellationToken;
 
 use crate::forge::connect;
@@ -119,6 +120,7 @@ impl Bench {
             pull_request: None,
             url: None,
             writes: 0,
+            facts: RunFacts::default(),
         };
         let publish = publish::job(&self.fleet, &target);
         let stored = Some(&changeset);

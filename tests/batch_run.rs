@@ -183,7 +183,7 @@ fn a_question_instead_of_a_change_fails_and_can_be_tried_again() {
     assert_eq!(states(&output), counted(&[("failed", 1)]), "{}", output.text());
     let status = batch(&world, &["status"]);
     assert!(status.stdout.contains("ended with a question"), "{}", status.text());
-    batch(&world, &["retry", "--class", "agent"]).expect(0);
+    batch(&world, &["retry", "--class", "question"]).expect(0);
 }
 
 #[test]
@@ -218,7 +218,8 @@ fn what_goes_wrong_in_one_repository_is_only_its_own_and_has_a_class() {
         counted(&[("failed", 5), ("open", 2), ("unchanged", 1)]),
         "{seen:?}"
     );
-    for (number, class) in [(2, "agent"), (4, "checks"), (5, "policy"), (6, "model"), (7, "access")]
+    for (number, class) in
+        [(2, "question"), (4, "checks"), (5, "policy"), (6, "model"), (7, "access")]
     {
         let line = status.stdout.lines().find(|line| line.contains(&fleet_name(number)));
         let line = line.unwrap_or_else(|| panic!("{number}: {}", status.text()));
@@ -227,7 +228,10 @@ fn what_goes_wrong_in_one_repository_is_only_its_own_and_has_a_class() {
     assert_eq!(pulls(&world).len(), 2, "{:?}", pulls(&world));
     // A person looks, and has one class done again; the others stay as they are.
     let asked = world.model.requests().len();
-    let again = batch(&world, &["retry", "--class", "agent", "--run"]).expect(20);
+    let answer = "--repository acme/app-002 --run --instructions 'ANSWER'`";
+    assert!(output.stderr.contains(answer), "{}", output.text());
+    assert!(world.run(&["batch", "status", "campaign.yml"]).stdout.contains(answer));
+    let again = batch(&world, &["retry", "--class", "question", "--run"]).expect(20);
     assert_eq!(states(&again), counted(&[("failed", 5), ("open", 2), ("unchanged", 1)]));
     assert_eq!(world.model.requests().len(), asked + 1);
     assert!(

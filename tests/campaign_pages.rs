@@ -11,6 +11,7 @@ use patchwright_report::campaign::{
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, CampaignView, ErrorClass, Event, Millis, Target, TargetState,
 };
+use patchwright_types::run_facts::RunFacts;
 
 use crate::support::browser::Browser;
 
@@ -78,6 +79,8 @@ fn target(id: i64, repository: &str, state: TargetState) -> Target {
         closed_at: None,
         writes: 0,
         closing_at: None,
+        fits_sha: None,
+        facts: RunFacts::default(),
     }
 }
 

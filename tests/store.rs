@@ -5,6 +5,7 @@ use patchwright_types::campaign::{
     CampaignRow, Changeset, ErrorClass, Job, JobKind, Lease, NewJob, NewTarget, Target, TargetEnd,
     TargetState,
 };
+use patchwright_types::run_facts::RunFacts;
 use tempfile::TempDir;
 
 use crate::support::postgres::{Postgres, postgres};
@@ -231,6 +232,7 @@ pub(crate) fn ended(state: TargetState) -> TargetEnd {
         pull_request: None,
         url: None,
         writes: 0,
+        facts: RunFacts::default(),
     }
 }
 

@@ -21,7 +21,7 @@ async fn open_pull_requests_are_closed_with_a_word_and_their_branches_removed() 
     let options = Options { comment: Some("Sorry.".to_owned()), ..Options::default() };
     let dry = Options { dry_run: true, ..options.clone() };
     let would = close::close(&bench.fleet, "typos", &dry).await.unwrap();
-    assert_eq!(would, Summary { cancelled: 1, closed: 1, removed: 1, left: 0 });
+    assert_eq!(would, Summary { cancelled: 1, closed: 1, removed: 1, ..Summary::default() });
     assert!(bench.github.pulls()[0].open && bench.tip(BRANCH).is_some());
 
     let summary = close::close(&bench.fleet, "typos", &options).await.unwrap();
@@ -68,6 +68,9 @@ async fn an_interrupted_close_is_gone_on_with() {
 async fn what_people_pushed_to_or_wrote_themselves_stays() {
     let (bench, _) = open().await;
     let theirs = bench.github.push(BRANCH, &[("mine.txt", "mine\n")]);
+    let dry = Options { dry_run: true, ..Options::default() };
+    let would = close::close(&bench.fleet, "typos", &dry).await.unwrap();
+    assert_eq!((would.closed, would.removed, would.of_others), (1, 0, 1));
     let summary = close::close(&bench.fleet, "typos", &Options::default()).await.unwrap();
     assert_eq!((summary.closed, summary.removed), (1, 0));
     assert_eq!(bench.tip(BRANCH).as_deref(), Some(&*theirs));
@@ -126,4 +129,16 @@ async fn a_row_that_was_skipped_hides_no_pull_request() {
     assert_eq!(seen, [(target.id, TargetState::Open)]);
     let summary = close::close(&bench.fleet, "typos", &Options::default()).await.unwrap();
     assert_eq!((summary.closed, summary.left), (1, 0));
+}
+
+#[tokio::test]
+async fn what_is_archived_is_said_and_keeps_no_close_from_its_end() {
+    let (bench, target) = open().await;
+    bench.github.change(|here| here.archived = true);
+    let dry = Options { dry_run: true, ..Options::default() };
+    for options in [dry, Options::default(), Options::default()] {
+        let summary = close::close(&bench.fleet, "typos", &options).await.unwrap();
+        assert_eq!(summary, Summary { archived: 1, ..Summary::default() });
+    }
+    assert_eq!(bench.fleet.store.target(target.id).await.unwrap().state, TargetState::Open);
 }

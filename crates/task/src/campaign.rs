@@ -12,6 +12,7 @@ mod usage_report;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use self::result::{ChangeReport, StoredChange, TargetResult};
 pub use self::target_error::{RetryDecision, TargetError};
@@ -32,8 +33,9 @@ use patchwright_forge::{ForgeError, Repository, same_repository};
 use patchwright_git::clone::mirror;
 use patchwright_git::{blocking, helper};
 use patchwright_journal::Entry;
-use patchwright_types::campaign::ErrorClass;
+use patchwright_types::campaign::{ErrorClass, millis_of};
 use patchwright_types::outcome::{Outcome, Spending};
+use patchwright_types::run_facts::RunFacts;
 use patchwright_types::task::{CampaignRequest, Limits, Task};
 
 /// A run that has its folder and may start.
@@ -54,6 +56,7 @@ pub struct Attempt {
     folder: Arc<RunFolder>,
     /// How it ended, when there is an outcome.
     outcome: Option<Outcome>,
+    lasted: Duration,
 }
 
 /// Takes the run's lock and its folder: the one of an attempt that died on this machine, or whose result the store has
@@ -108,7 +111,8 @@ impl StartedRun<'_> {
             run.environment.ui.failure(&failure.to_string());
             most(&run.config.limits)
         });
-        Attempt { result, spending, folder: run.folder, outcome }
+        let lasted = run.lasted();
+        Attempt { result, spending, folder: run.folder, outcome, lasted }
     }
 }
 
@@ -284,6 +288,18 @@ impl Attempt {
     /// The run's id.
     pub fn run(&self) -> &str {
         &self.folder.id
+    }
+
+    /// What is known of it beside its result.
+    pub fn facts(&self) -> RunFacts {
+        let outcome = self.outcome.as_ref();
+        let is_change =
+            |outcome: &&Outcome| outcome.change.as_ref().is_some_and(|it| !it.files.is_empty());
+        RunFacts {
+            checks: outcome.filter(is_change).map(|outcome| outcome.evidence.verdict().into()),
+            setup_failed: outcome.map(|outcome| outcome.provenance.setup.failed().next().is_some()),
+            run_ms: Some(millis_of(self.lasted)),
+        }
     }
 
     /// Where journal, patch, plan and report are.

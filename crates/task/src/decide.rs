@@ -113,7 +113,7 @@ pub(super) fn without_work(run: &Run<'_>, conclusion: Conclusion, message: &str)
 
 /// What the run used, with the time of all of it.
 pub(super) fn spending(run: &Run<'_>, worked: &AgentResult) -> Spending {
-    let wall_seconds = run.started.elapsed().as_secs_f64();
+    let wall_seconds = run.lasted().as_secs_f64();
     Spending { wall_seconds, ..worked.stopped.spending.clone() }
 }
 

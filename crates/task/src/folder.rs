@@ -10,6 +10,7 @@ pub(crate) mod settled;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fs_err as fs;
 
@@ -37,6 +38,9 @@ pub struct RunFolder {
 
 /// An empty file in the folder of a run that nobody has asked for by a command of its own: it is removed one day.
 pub const OF_FLEET: &str = ".fleet";
+
+/// The note in a journal with which a run continues that was interrupted.
+pub(super) const RESUMED: &str = "resumed";
 
 /// Where the attempts of a run have their folders, by their numbers.
 const ATTEMPTS: &str = "attempts";
@@ -197,6 +201,20 @@ impl RunFolder {
     /// The recorded entry that `pick` likes best, latest first.
     pub fn find<T>(&self, pick: impl FnMut(&Entry) -> Option<T>) -> Option<T> {
         self.recorded.iter().rev().map(|line| &line.entry).find_map(pick)
+    }
+
+    /// How long it had taken when it was interrupted, without the pauses between: from the first to the last line of
+    /// each piece.
+    pub(super) fn lasted_before(&self) -> Duration {
+        let is_resumed =
+            |line: &Line| matches!(&line.entry, Entry::Note { text } if text == RESUMED);
+        let pieces = self.recorded.chunk_by(|_, next| !is_resumed(next));
+        let lengths = pieces.filter_map(|piece| {
+            let (first, last) = (piece.first()?, piece.last()?);
+            // A clock that was set back says nothing.
+            (last.at - first.at).to_std().ok()
+        });
+        lengths.sum()
     }
 }
 

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::basis::OpenedBasis;
 use super::events::Watcher;
-use super::folder::RunFolder;
+use super::folder::{RESUMED, RunFolder};
 use super::lfs::Contents;
 use super::network::NetworkAccess;
 use super::packing::Packing;
@@ -300,6 +300,11 @@ impl Run<'_> {
         self.config.limits.timeout.saturating_sub(self.started.elapsed())
     }
 
+    /// How long it has taken, with what it had taken before it was interrupted.
+    pub(super) fn lasted(&self) -> Duration {
+        self.folder.lasted_before() + self.started.elapsed()
+    }
+
     /// When long work on threads of its own is to end: with the run's time, or the run.
     pub fn stop(&self) -> Stop {
         let deadline = Some(self.started + self.config.limits.timeout);
@@ -410,7 +415,7 @@ impl Run<'_> {
             let began = began.unwrap_or_default();
             let of = self.attempt.as_ref().map_or("run ", |_| "this attempt of run ");
             self.environment.ui.say(&format!("resuming {of}{}{began}", self.folder.id));
-            return self.journal(&Entry::Note { text: "resumed".to_owned() });
+            return self.journal(&Entry::Note { text: RESUMED.to_owned() });
         }
         if self.attempt.is_none() {
             self.environment.ui.say(&format!("run {}", self.folder.id));

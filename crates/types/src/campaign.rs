@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::run_facts::RunFacts;
+
 /// Milliseconds since 1970.
 pub type Millis = i64;
 
@@ -171,8 +173,10 @@ words! {
         Policy = "policy",
         /// The repository's checks fail on the change.
         Checks = "checks",
-        /// The agent gave up or asked a question.
+        /// The agent gave up.
         Agent = "agent",
+        /// The agent needs an answer from people.
+        Question = "question",
         /// The result is not the JSON that was asked for.
         Output = "output",
         /// Push or pull request.
@@ -249,6 +253,10 @@ pub struct Target {
     pub writes: i64,
     /// When `batch close` began to close its pull request, until nothing is left to do there.
     pub closing_at: Option<Millis>,
+    /// Where its base branch was when its open pull request was last seen to fit there, other than `base_sha`.
+    pub fits_sha: Option<String>,
+    /// What is known of its last run.
+    pub facts: RunFacts,
 }
 
 impl Target {
@@ -425,6 +433,7 @@ pub struct TargetEnd {
     pub url: Option<String>,
     /// What was written on GitHub for it in this attempt.
     pub writes: i64,
+    pub facts: RunFacts,
 }
 
 /// Something that happened in a campaign; the source of JSON lines and pages.

@@ -221,7 +221,11 @@ pub enum Event<'a> {
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum CampaignEvent<'a> {
     /// Something that the store has written down of a campaign or of one of its targets.
-    Event { event: &'a campaign::Event },
+    Event {
+        /// When, as RFC 3339: `event.at` in words.
+        at: String,
+        event: &'a campaign::Event,
+    },
     /// The result of a target has been published, or could not be.
     Published {
         campaign: &'a str,

@@ -15,6 +15,7 @@ pub mod plan;
 pub mod publish_notes;
 pub mod published;
 pub mod reviewed;
+pub mod run_facts;
 pub mod setup;
 pub mod task;
 pub mod triaged;

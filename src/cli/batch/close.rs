@@ -60,14 +60,22 @@ fn name_of(text: &str) -> Result<String> {
 }
 
 fn words(name: &str, summary: &Summary, dry_run: bool) -> String {
-    let Summary { cancelled, closed, removed, left } = summary;
+    let Summary { cancelled, closed, removed, left, archived, of_others } = summary;
     let what = if dry_run { "would be closed" } else { "is closed" };
     let left = match left {
         0 => String::new(),
         left => format!("; {left} left as they are"),
     };
+    let of_others = match of_others {
+        0 => String::new(),
+        count => format!(" ({count} with commits of others)"),
+    };
+    let archived = match archived {
+        0 => String::new(),
+        archived => format!("; {archived} in archived repositories stay as they are"),
+    };
     format!(
-        "Campaign {name} {what}: {closed} pull requests closed, {removed} branches removed, \
-         {cancelled} repositories not worked on any more{left}"
+        "Campaign {name} {what}: {closed} pull requests closed{of_others}, {removed} branches removed, \
+         {cancelled} repositories not worked on any more{left}{archived}"
     )
 }

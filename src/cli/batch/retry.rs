@@ -10,10 +10,13 @@ use patchwright_config::flags::Common;
 use patchwright_fleet::batch::drive::{self, Options};
 use patchwright_fleet::batch::{publish, target};
 use patchwright_types::campaign::{CampaignState, CampaignView, ErrorClass, Target, TargetState};
+use patchwright_types::run_facts::{ChecksVerdict, RunFacts};
 
-/// Queue failed repositories again
+/// Queue repositories again: those that failed, and open pull requests that are asked for
 ///
-/// Where a change is stored already only the publishing is repeated, without asking the model.
+/// Where a change is stored already only the publishing is repeated, without asking the model. An open pull
+/// request or draft is worked on anew when `--repository` names it, or with `--setup-failed`: for example after
+/// a program was installed that setup or the checks need, or where its base branch conflicts with it by now.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Campaign file, or the name or id of a campaign
@@ -31,7 +34,7 @@ pub struct Args {
     pub repositories: Vec<String>,
 
     /// Only those that failed for this reason: `access`, `clone`, `sandbox`, `model`, `budget`, `policy`,
-    /// `checks`, `agent`, `publish`, `forge`, `conflict`, `configuration`, `machine`, `lost` or
+    /// `checks`, `agent`, `question`, `publish`, `forge`, `conflict`, `configuration`, `machine`, `lost` or
     /// `internal`; repeatable
     #[arg(
         long = "class",
@@ -41,6 +44,11 @@ pub struct Args {
         value_parser = class
     )]
     pub classes: Vec<ErrorClass>,
+
+    /// Only those whose setup failed, open pull requests and drafts included whose checks did not pass; with
+    /// `--repository`, both have to fit
+    #[arg(long, env = "PATCHWRIGHT_SETUP_FAILED", conflicts_with = "classes")]
+    pub setup_failed: bool,
 
     /// Run them at once, as `patchwright batch run` would
     #[arg(long, env = "PATCHWRIGHT_RETRY_RUN")]
@@ -79,11 +87,12 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     }
     let job_of = |target: &Target| target::job(&fleet, &stored, target);
     let publish_of = |target: &Target| publish::job(&fleet, target);
-    let chosen = chosen(&view, &args.repositories, &args.classes)?;
-    let count = if args.repositories.is_empty() {
+    let chosen = chosen(&view, &args)?;
+    let count = if args.repositories.is_empty() && !args.setup_failed {
         fleet.store.retry_targets(id, &args.classes, &job_of, &publish_of).await?
     } else {
         fleet.store.retry_these(id, &chosen, &job_of, &publish_of).await?
+            + fleet.store.rerun_these(id, &chosen, &job_of).await?
     };
     if count == 0 {
         return Err(Failure::nothing_to_do("what had failed is being tried again already"));
@@ -108,58 +117,86 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     Ok(0)
 }
 
-/// The failed targets that are asked for.
+/// The targets that are asked for.
 ///
 /// # Errors
 /// When there is none, with what is there instead.
-fn chosen(
-    view: &CampaignView,
-    repositories: &[String],
-    classes: &[ErrorClass],
-) -> Result<Vec<i64>> {
+fn chosen(view: &CampaignView, args: &Args) -> Result<Vec<i64>> {
+    let Args { repositories, classes, .. } = args;
     let id = &view.campaign.id;
-    let is = |target: &Target, wanted: &str| {
-        let pull = |number| format!("{}#{number}", target.repository).eq_ignore_ascii_case(wanted);
-        target.repository.eq_ignore_ascii_case(wanted) || target.number.is_some_and(pull)
+    let can_be_tried = |target: &&Target| match target.state {
+        TargetState::Failed => !args.setup_failed || has_failed_setup(target),
+        // Paid for and proposed, so somebody has to name it.
+        TargetState::Open | TargetState::Draft if args.setup_failed => has_failed_setup(target),
+        TargetState::Open | TargetState::Draft => !repositories.is_empty() && classes.is_empty(),
+        _ => false,
     };
-    let has_failed = |target: &&Target| target.state == TargetState::Failed;
     for wanted in repositories {
         let mut found = view.targets.iter().filter(|target| is(target, wanted)).peekable();
         let Some(first) = found.peek() else {
             return Err(Failure::usage(format!("campaign `{id}` has no repository `{wanted}`"))
                 .hint(format!("`patchwright batch status {id}` lists what it has")));
         };
-        let state = first.state.word();
-        if !found.any(|target| has_failed(&target)) {
-            return Err(Failure::nothing_to_do(format!(
-                "`{wanted}` has not failed: it is {state}"
-            ))
-            .hint(
-                "what has not failed is worked on again when its base branch has moved (`repeat: \
-                 when-moved`), or when the task is changed",
-            ));
+        let state = first.state;
+        if !found.any(|target| can_be_tried(&target)) {
+            return Err(not_to_be_tried(wanted, state, args));
         }
     }
     let is_wanted = |target: &&Target| {
         repositories.is_empty() || repositories.iter().any(|wanted| is(target, wanted))
     };
-    let failed: Vec<&Target> = view.targets.iter().filter(has_failed).filter(is_wanted).collect();
+    let there = view.targets.iter().filter(can_be_tried).filter(is_wanted);
+    let there: Vec<&Target> = there.collect();
     let is_of_class = |target: &&&Target| {
         classes.is_empty() || target.class.is_some_and(|class| classes.contains(&class))
     };
-    let chosen: Vec<i64> = failed.iter().filter(is_of_class).map(|target| target.id).collect();
+    let chosen: Vec<i64> = there.iter().filter(is_of_class).map(|target| target.id).collect();
     if !chosen.is_empty() {
         return Ok(chosen);
     }
-    let mut there: Vec<&str> =
-        failed.iter().filter_map(|target| target.class).map(ErrorClass::word).collect();
-    there.sort_unstable();
-    there.dedup();
-    Err(match failed.len() {
+    let mut words: Vec<&str> =
+        there.iter().filter_map(|target| target.class).map(ErrorClass::word).collect();
+    words.sort_unstable();
+    words.dedup();
+    Err(match there.len() {
+        0 if args.setup_failed => Failure::nothing_to_do(
+            "there is no repository whose setup failed and whose checks did not pass",
+        ),
         0 => Failure::nothing_to_do("nothing has failed"),
         others => {
             Failure::nothing_to_do(format!("none of the {others} that failed is of this class"))
-                .hint(format!("there are: {}", there.join(", ")))
+                .hint(format!("there are: {}", words.join(", ")))
         }
     })
+}
+
+/// It is what was named: a repository, or a pull request that is reviewed.
+fn is(target: &Target, wanted: &str) -> bool {
+    let pull = |number| format!("{}#{number}", target.repository).eq_ignore_ascii_case(wanted);
+    target.repository.eq_ignore_ascii_case(wanted) || target.number.is_some_and(pull)
+}
+
+/// What its machine lacked may be why its checks say nothing, or fail.
+fn has_failed_setup(target: &Target) -> bool {
+    let RunFacts { checks, setup_failed, .. } = target.facts;
+    setup_failed == Some(true) && checks != Some(ChecksVerdict::Passed)
+}
+
+/// Why one that was named is left as it is.
+fn not_to_be_tried(wanted: &str, state: TargetState, args: &Args) -> Failure {
+    let word = state.word();
+    if matches!(state, TargetState::Open | TargetState::Draft) {
+        let why = if args.setup_failed {
+            "its setup has not failed, or its checks passed"
+        } else {
+            "it has not failed"
+        };
+        return Failure::nothing_to_do(format!("`{wanted}` is {word}, and {why}")).hint(
+            "with `--repository` alone its pull request is worked on anew, whatever it is like",
+        );
+    }
+    Failure::nothing_to_do(format!("`{wanted}` has not failed: it is {word}")).hint(
+        "what has not failed is worked on again when its base branch has moved (`repeat: when-moved`), \
+         or when the task is changed",
+    )
 }

@@ -25,7 +25,7 @@ use patchwright_report as report;
 use patchwright_report::campaign::{PageOptions, Waiting};
 use patchwright_task::folder::write_atomically;
 use patchwright_task::signals;
-use patchwright_types::campaign::{CampaignView, ErrorClass, Event, Target, TargetState};
+use patchwright_types::campaign::{CampaignView, ErrorClass, Event, TargetState};
 use patchwright_types::events::CampaignEvent;
 
 /// Run a campaign: agent runs, stored changes, pull requests; resumes where it was
@@ -34,8 +34,8 @@ use patchwright_types::events::CampaignEvent;
 /// and stored changes are published without asking the model. Repositories that failed are queued again by
 /// `patchwright batch retry`.
 ///
-/// Needs `GITHUB_TOKEN` with `contents: write` and `pull-requests: write` for the repositories, and the
-/// key of the model's provider. The state is in `fleet.db` in the state folder, or in the database that
+/// Needs `GITHUB_TOKEN` with `contents: write`, `issues: write` (for labels, milestones and the tracking issue)
+/// and `pull-requests: write` for the repositories, and the key of the model's provider. The state is in `fleet.db` in the state folder, or in the database that
 /// `DATABASE_URL` names.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -254,7 +254,8 @@ impl CampaignObserver for CampaignOutput {
 
     fn look(&mut self, view: &CampaignView, events: &[Event]) {
         for event in events {
-            self.ui.event(&CampaignEvent::Event { event });
+            let at = report::campaign::rfc3339(event.at);
+            self.ui.event(&CampaignEvent::Event { at, event });
         }
         match &self.live {
             Some(live) => live.update(view),
@@ -320,15 +321,9 @@ fn further_hints(view: &CampaignView, command: &str) -> Vec<String> {
              `{command} --class budget`; what is finished stays so"
         ));
     }
-    let asks = |target: &Target| {
-        target.reason.as_deref().is_some_and(|why| why.starts_with("the model needs an answer"))
-    };
-    if let Some(target) = failed.find(|target| asks(target)) {
-        let repository = text::line(&target.repository);
-        hints.push(format!(
-            "\nhint: a question is answered by \
-             `{command} --repository {repository} --run --instructions 'ANSWER'`"
-        ));
+    if let Some(target) = failed.find(|target| target.class == Some(ErrorClass::Question)) {
+        let command = report::campaign::answer_command(&view.campaign, &target.repository);
+        hints.push(format!("\nhint: a question is answered by `{command}`"));
     }
     hints
 }

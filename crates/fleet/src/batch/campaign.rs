@@ -384,8 +384,12 @@ pub enum Repeat {
     /// A repository is done once; the default without a schedule.
     Never,
     /// Again when its base branch has moved; the default with a schedule. The pull request that is open is
-    /// brought up to date, one that was closed unmerged is not opened again.
+    /// brought up to date where something that it touches has changed, and left as it is where not; one that was
+    /// closed unmerged is not opened again.
     WhenMoved,
+    /// As `when-moved`, but the pull request that is open is made anew whatever has changed: for changes that depend
+    /// on files that they do not touch, such as generated ones.
+    EveryMove,
 }
 
 impl Campaign {

@@ -11,7 +11,9 @@ use super::{pace, refresh, track};
 use crate::store::{Closing, Store, StoreError};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::github::{BranchRemoval, GitHubForge, LimitedAccount};
-use patchwright_forge::{Forge, ForgeError, PullRequest, RepositoryId, same_repository};
+use patchwright_forge::{
+    Forge, ForgeError, PullRequest, RepositoryId, StateProblem, same_repository,
+};
 use patchwright_git::Oid;
 use patchwright_report as report;
 use patchwright_types::campaign::{CampaignRow, CampaignState, CampaignView, Target, TargetState};
@@ -43,6 +45,10 @@ pub struct Summary {
     pub removed: usize,
     /// Pull requests that could not be closed, or are not ours.
     pub left: usize,
+    /// Pull requests of archived repositories, in which nobody can close them.
+    pub archived: usize,
+    /// In a dry run, pull requests that would be closed with commits of others on them.
+    pub of_others: usize,
 }
 
 /// Ends every campaign of this name.
@@ -157,6 +163,11 @@ impl CampaignClosing<'_> {
         }
         match self.pull(target, &repository, number).await {
             Ok(()) => Ok(()),
+            // Nobody can do anything there, so nothing is left to do.
+            Err(ForgeError::State { what: StateProblem::Archived, .. }) => {
+                self.stays(target, &repository, number);
+                Ok(())
+            }
             // There is no branch any more, either.
             Err(ForgeError::NotFound { .. }) if target.state == TargetState::Closed => Ok(()),
             Err(err @ ForgeError::RateLimited { .. }) if account.owner().is_some() => {
@@ -175,6 +186,15 @@ impl CampaignClosing<'_> {
         }
     }
 
+    fn stays(&mut self, target: &Target, repository: &RepositoryId, number: u64) {
+        self.summary.archived += 1;
+        self.fleet.ui.say(&format!(
+            "{}: {repository}#{number} stays as it is, because the repository is archived; unarchive it and close \
+             the campaign again to have it closed",
+            target.repository
+        ));
+    }
+
     fn leave(&mut self, target: &Target, why: &str) {
         self.summary.left += 1;
         self.fleet.ui.failure(&format!("{}: left as it is: {why}", target.repository));
@@ -189,7 +209,12 @@ impl CampaignClosing<'_> {
         number: u64,
     ) -> Result<(), ForgeError> {
         let node_id = target.repository_id.as_deref();
-        let repository = &same_repository(&self.forge, repository, node_id).await?.id;
+        let found = same_repository(&self.forge, repository, node_id).await?;
+        let repository = &found.id;
+        if found.archived {
+            self.stays(target, repository, number);
+            return Ok(());
+        }
         let pull = self.forge.pull_request(repository, number).await?;
         let is_ours = !pull.is_fork
             && (report::is_described(&pull.body, "pull-request")
@@ -277,6 +302,16 @@ impl CampaignClosing<'_> {
         if self.options.dry_run {
             let tip = self.forge.branch_tip(repository, branch).await?;
             self.summary.removed += usize::from(tip == Some(pushed));
+            if let Some(tip) = tip.filter(|tip| *tip != pushed) {
+                self.summary.of_others += usize::from(pull.open);
+                let doing =
+                    if pull.open { " would be closed with commits of others, and" } else { ":" };
+                self.fleet.ui.say(&format!(
+                    "{repository}: #{}{doing} `{branch}` would stay: it points to {}, which we did not push",
+                    pull.number,
+                    tip.short()
+                ));
+            }
             return Ok(());
         }
         match self.forge.remove_branch(repository, branch, pushed).await? {

@@ -81,7 +81,25 @@ pub(super) fn decide(
             commit.get(..10).unwrap_or(commit)
         ));
     }
+    if candidate.fits {
+        return fitting(candidate, previous);
+    }
     PlanVerdict::work(tip)
+}
+
+/// Its pull request can be merged as it is, so it is left alone.
+fn fitting(candidate: &Candidate, previous: Option<&Target>) -> PlanVerdict {
+    let number = candidate.pull_requests.iter().find(|pull| pull.open).map(|pull| pull.number);
+    let number = number.unwrap_or_default();
+    let base = candidate.base_sha.clone().unwrap_or_default();
+    let base = previous.map_or(base, |target| target.base_sha.clone());
+    let branch = &candidate.base_branch;
+    PlanVerdict::finished(
+        &base,
+        format!(
+            "pull request #{number} is open, and nothing that it touches has changed on `{branch}` since"
+        ),
+    )
 }
 
 /// A target as its pull request is now: people may have merged or closed it since the store was told.
@@ -258,16 +276,18 @@ fn by_pulls(
         (true, Repeat::Never) => {
             Some(PlanVerdict::finished(tip, format!("pull request #{number} is open")))
         }
-        (true, Repeat::WhenMoved) if pull.base_sha == tip => {
+        (true, Repeat::WhenMoved | Repeat::EveryMove) if pull.base_sha == tip => {
             Some(PlanVerdict::finished(tip, format!("pull request #{number} is open")))
         }
         (false, Repeat::Never) => {
             Some(PlanVerdict::finished(tip, format!("pull request #{number} was merged")))
         }
-        (false, Repeat::WhenMoved) if pull.merge.as_ref().is_some_and(|it| it.sha == tip) => {
+        (false, Repeat::WhenMoved | Repeat::EveryMove)
+            if pull.merge.as_ref().is_some_and(|it| it.sha == tip) =>
+        {
             Some(PlanVerdict::finished(tip, format!("pull request #{number} was merged")))
         }
-        (_, Repeat::WhenMoved) => None,
+        (_, Repeat::WhenMoved | Repeat::EveryMove) => None,
     }
 }
 

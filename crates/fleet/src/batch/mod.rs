@@ -14,6 +14,7 @@ pub mod cron;
 mod decide;
 pub mod drive;
 mod estimate;
+mod fitting;
 pub mod fleet;
 pub mod history;
 pub mod interrupted;

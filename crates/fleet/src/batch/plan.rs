@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use super::campaign::{Campaign, CampaignMode};
 use super::continued;
 use super::decide::{self, PlanVerdict, decide, decide_pull, refused};
+use super::fitting;
 use super::fleet::Fleet;
 use super::planned::TextInterner;
 use super::select::{Candidate, Discovery};
@@ -32,6 +33,19 @@ pub struct Plan {
     pub estimate: Estimate,
     /// What the store has to learn about repositories that it knows: their ids, or other names.
     pub seen: Vec<SeenRepository>,
+    /// Open pull requests that are left as they are although their base branches have moved.
+    pub fitting: Vec<FittingPull>,
+}
+
+/// An open pull request that fits where its base branch is by now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FittingPull {
+    /// Where the store has it.
+    pub target: Option<i64>,
+    pub repository: String,
+    pub number: u64,
+    /// Where the base branch is.
+    pub base_sha: String,
 }
 
 impl Plan {
@@ -51,7 +65,7 @@ pub async fn make(fleet: &Fleet, campaign: &Campaign) -> Result<Plan> {
     let mut planner = Planner::new(fleet, campaign);
     while let Some(part) = discovery.next().await? {
         for (candidate, known) in planner.with_known(part).await? {
-            planner.plan(&candidate, &known).await?;
+            planner.plan(candidate, &known).await?;
         }
     }
     drop(discovery);
@@ -60,10 +74,23 @@ pub async fn make(fleet: &Fleet, campaign: &Campaign) -> Result<Plan> {
         Err(StoreError::NotFound(_)) => None,
         Err(err) => return Err(err.into()),
     };
+    let fitting = std::mem::take(&mut planner.fitting);
     let (mut targets, seen) = planner.finish(view.as_ref(), begun);
     assign_waves(campaign, &mut targets);
     let estimate = estimate::estimate(fleet, campaign, view.as_ref(), &targets).await?;
-    Ok(Plan { targets, estimate, seen })
+    Ok(Plan { targets, estimate, seen, fitting })
+}
+
+impl FittingPull {
+    fn of(candidate: &Candidate, known: Option<&Target>) -> Option<FittingPull> {
+        let pull = candidate.pull_requests.iter().find(|pull| pull.open)?;
+        Some(FittingPull {
+            target: known.map(|target| target.id),
+            repository: candidate.repository.clone(),
+            number: pull.number,
+            base_sha: candidate.base_sha.clone()?,
+        })
+    }
 }
 
 /// Decides about each repository as it is found: of a hundred thousand, only the targets are kept.
@@ -72,13 +99,14 @@ struct Planner<'a> {
     campaign: &'a Campaign,
     targets: Vec<PlannedTarget>,
     seen: Vec<SeenRepository>,
+    fitting: Vec<FittingPull>,
     texts: TextInterner,
 }
 
 impl<'a> Planner<'a> {
     fn new(fleet: &'a Fleet, campaign: &'a Campaign) -> Planner<'a> {
-        let (targets, seen, texts) = (Vec::new(), Vec::new(), TextInterner::default());
-        Planner { fleet, campaign, targets, seen, texts }
+        let (targets, seen, fitting) = (Vec::new(), Vec::new(), Vec::new());
+        Planner { fleet, campaign, targets, seen, fitting, texts: TextInterner::default() }
     }
 
     /// Repositories with what the store has of them.
@@ -104,19 +132,25 @@ impl<'a> Planner<'a> {
         Ok(part.into_iter().map(with).collect())
     }
 
-    async fn plan(&mut self, candidate: &Candidate, known: &OfRepository) -> Result<()> {
+    async fn plan(&mut self, mut candidate: Candidate, known: &OfRepository) -> Result<()> {
         let Planner { fleet, campaign, .. } = *self;
         let history = if candidate.pull_requests.is_empty() {
             Vec::new()
         } else {
-            let Candidate { repository, id, .. } = candidate;
+            let Candidate { repository, id, .. } = &candidate;
             fleet.store.history(&campaign.name, repository, id.as_deref()).await?
         };
+        let target = known.get(&None);
+        candidate.fits = fitting::fits(fleet, campaign, &candidate, target, &history).await?;
+        let candidate = &candidate;
         self.seen.extend(news(candidate, known, &history));
         let drafts = fleet.config.review.drafts;
         for (pull, verdict) in verdicts(campaign, drafts, candidate, known, &history) {
             let mut target = PlannedTarget::new(candidate, pull, &verdict, &mut self.texts);
             target.wave = known.get(&target.number).map_or(NO_WAVE, |target| target.wave);
+            if candidate.fits && target.finished().is_some() {
+                self.fitting.extend(FittingPull::of(candidate, known.get(&None)));
+            }
             self.targets.push(target);
         }
         Ok(())
@@ -325,6 +359,7 @@ mod tests {
     use crate::batch::plan::*;
     use crate::batch::select::Candidate;
     use patchwright_types::campaign::TargetState;
+    use patchwright_types::run_facts::RunFacts;
 
     fn candidate(id: Option<String>, name: &str) -> Candidate {
         let name = name.to_owned();
@@ -359,6 +394,8 @@ mod tests {
             closed_at: None,
             writes: 0,
             closing_at: None,
+            fits_sha: None,
+            facts: RunFacts::default(),
         }
     }
 

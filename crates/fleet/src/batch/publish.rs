@@ -38,6 +38,7 @@ use patchwright_types::campaign::{
     TargetState,
 };
 use patchwright_types::events::CampaignEvent;
+use patchwright_types::run_facts::RunFacts;
 
 /// Attempts after transient errors; the last ones are half an hour apart.
 pub(super) const ATTEMPTS: i64 = 8;
@@ -73,6 +74,14 @@ enum PublishOutcome {
     Settled { state: TargetState, reason: String, pull: Option<(u64, String)> },
     /// Not now; does not count as an attempt.
     Later { after: Millis, why: String },
+}
+
+/// What was done to the branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BranchWrite {
+    /// It was as it should be.
+    None,
+    Pushed,
 }
 
 /// Publishes, and ends the job with what became of it.
@@ -210,10 +219,10 @@ impl<'a> Publisher<'a> {
                 }
                 PublishChoice::Keep { tip } => {
                     self.leave_to_people(&place).await?;
-                    return self.open_pull(&place, tip).await;
+                    return self.open_pull(&place, tip, BranchWrite::None).await;
                 }
                 PublishChoice::Push { expected } => match self.push(&place, expected).await {
-                    Ok(tip) => return self.open_pull(&place, tip).await,
+                    Ok(tip) => return self.open_pull(&place, tip, BranchWrite::Pushed).await,
                     // The branch moved between the look and the push, so decide again.
                     Err(err @ ForgeError::Moved { .. }) => moved = Some(err),
                     Err(err) => return Err(err.into()),
@@ -295,6 +304,7 @@ impl<'a> Publisher<'a> {
         &self,
         place: &RepositorySnapshot,
         head: Oid,
+        write: BranchWrite,
     ) -> PublishResult<PublishOutcome> {
         let doubt = self.doubt(place, head).await?;
         let id = &place.repository.id;
@@ -307,6 +317,7 @@ impl<'a> Publisher<'a> {
             moves_base: true,
             draft: place.vetted.draft,
         };
+        let was_unfinished = !draft.draft && self.has_unfinished(place).await?;
         let opened = self.forge.open_or_update(id, &draft, &place.vetted.marker).await;
         let (mut pull, operation, edits) = match opened {
             Ok(opened) => opened,
@@ -318,14 +329,20 @@ impl<'a> Publisher<'a> {
             }
             Err(err) => return Err(err.into()),
         };
+        // Its text is as it was, and its commits are new.
+        let operation = match (operation, write) {
+            (Operation::Unchanged, BranchWrite::Pushed) => Operation::Updated,
+            (operation, _) => operation,
+        };
         let caution = place.vetted.caution.clone();
         let said = caution.into_iter().chain(place.said.clone()).chain(doubt);
         let mut said: Vec<String> = said.collect();
         // A push does not change the draft state: when the new change fails its checks, the pull
-        // request must become a draft.
-        if draft.draft && !pull.draft && operation != Operation::Created {
-            match self.forge.set_draft(id, pull.number, true).await {
-                Ok(()) => pull.draft = true,
+        // request must become a draft, and what an earlier run left as one may be complete now.
+        let is_unfit = draft.draft && !pull.draft && operation != Operation::Created;
+        if is_unfit || (was_unfinished && pull.draft) {
+            match self.forge.set_draft(id, pull.number, draft.draft).await {
+                Ok(()) => pull.draft = draft.draft,
                 Err(err) => said.push(not_fatal(err)?),
             }
         }
@@ -338,6 +355,20 @@ impl<'a> Publisher<'a> {
         self.supersede(&pull).await?;
         let said = (!said.is_empty()).then(|| said.join("; "));
         Ok(PublishOutcome::Published { pull: Box::new(pull), operation, said })
+    }
+
+    /// Its open pull request is a draft because of what an earlier run said in it.
+    async fn has_unfinished(&self, place: &RepositorySnapshot) -> PublishResult<bool> {
+        if self.history().await?.iter().all(|target| target.pull_request.is_none()) {
+            return Ok(false);
+        }
+        let id = &place.repository.id;
+        let pulls = self.forge.pull_requests_from(id, id, &self.campaign.branch()).await?;
+        let above = &place.vetted.above;
+        let is_unfinished = |pull: &PullRequest| {
+            pull.open && pull.draft && vetted::has_warning(&pull.body.replace('\r', ""), above)
+        };
+        Ok(pulls.iter().any(is_unfinished))
     }
 
     /// All targets of the repository in campaigns of this name.
@@ -410,6 +441,7 @@ async fn finish(
         pull_request: number.and_then(|number| i64::try_from(number).ok()),
         url: url.clone(),
         writes: held.written(),
+        facts: RunFacts::default(),
     };
     fleet.store.end_target(&held.lease, target.id, &end, None, None, &JobEnd::Done).await?;
     fleet.ui.event(&CampaignEvent::Published {

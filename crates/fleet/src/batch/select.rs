@@ -56,6 +56,8 @@ pub struct Candidate {
     /// The last commit of the campaign's branch, when it is somebody else's and the base has not got it (mode
     /// `pr`).
     pub foreign_head: Option<String>,
+    /// Its base branch has moved, and its open pull request fits there.
+    pub fits: bool,
 }
 
 /// Finds a campaign's repositories, a few at a time, in the order in which they were listed. One that cannot be
@@ -266,6 +268,7 @@ fn candidate(facts: RepositoryFacts, listed: Option<usize>, pushable: &PushAcces
         disabled: facts.disabled,
         pull_requests: facts.pulls,
         foreign_head: None,
+        fits: false,
     }
 }
 

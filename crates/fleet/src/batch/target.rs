@@ -211,6 +211,7 @@ impl TargetAttempt<'_> {
             Ok(result) => self.finished(result).await?,
             Err(trouble) => self.failed(trouble).await?,
         };
+        let verdict = AttemptVerdict { facts: attempt.facts(), ..verdict };
         self.record(verdict, run, used).await?;
         // The store has the result; an open journal only costs disk space.
         if let Err(failure) = attempt.close(&world) {
@@ -319,7 +320,7 @@ impl TargetAttempt<'_> {
         (cost_usd, tokens): (f64, i64),
     ) -> std::result::Result<(), StoreError> {
         let AttemptVerdict { state, class, reason, url, changeset, publish, job_end, .. } = verdict;
-        let AttemptVerdict { pause, lost, kept, .. } = verdict;
+        let AttemptVerdict { pause, lost, kept, facts, .. } = verdict;
         let (store, lease) = (&self.fleet.store, &self.held.lease);
         if lost {
             return Err(StoreError::LeaseLost { job: self.held.job.id });
@@ -340,8 +341,18 @@ impl TargetAttempt<'_> {
         let url = url.or_else(|| self.target.url.clone());
         let url = url.or_else(|| kept.and_then(|kept| kept.url.clone()));
         let writes = self.held.written();
-        let end =
-            TargetEnd { state, class, reason, run, cost_usd, tokens, pull_request, url, writes };
+        let end = TargetEnd {
+            state,
+            class,
+            reason,
+            run,
+            cost_usd,
+            tokens,
+            pull_request,
+            url,
+            writes,
+            facts,
+        };
         let (changeset, publish) = (changeset.as_deref(), publish.as_ref());
         store.end_target(lease, self.target.id, &end, changeset, publish, &job_end).await?;
         if let Some(kept) = kept.filter(|kept| drive::is_open(kept)) {

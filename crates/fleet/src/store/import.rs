@@ -11,6 +11,7 @@ use super::db::{Write, clean, get, word};
 use super::targets::{COLUMNS as TARGET, target_of};
 use super::{Store, StoreResult};
 use patchwright_types::campaign::{Changeset, ErrorClass, Event, Millis, Target, TargetState};
+use patchwright_types::run_facts::ChecksVerdict;
 
 /// Events of a target that come.
 const EVENTS: i64 = 200;
@@ -357,8 +358,9 @@ async fn fill(
     let now = write.now;
     sqlx::query(
         "UPDATE targets SET state = $1, class = $2, reason = $3, run = $4, attempts = $5,
-            cost_usd = $6, tokens = $7, updated_at = $8, started_at = $9, ended_at = $10
-         WHERE id = $11",
+            cost_usd = $6, tokens = $7, updated_at = $8, started_at = $9, ended_at = $10,
+            checks = $11, setup_failed = $12, run_ms = $13
+         WHERE id = $14",
     )
     .bind(state.word())
     .bind(theirs.class.map(ErrorClass::word))
@@ -370,6 +372,9 @@ async fn fill(
     .bind(now)
     .bind(theirs.started_at.map(|at| at.clamp(0, now)))
     .bind(theirs.ended_at.map(|at| at.clamp(0, now)))
+    .bind(theirs.facts.checks.map(ChecksVerdict::word))
+    .bind(theirs.facts.setup_failed.map(i64::from))
+    .bind(theirs.facts.run_ms.map(|length| length.clamp(0, now)))
     .bind(ours)
     .execute(write.db())
     .await?;

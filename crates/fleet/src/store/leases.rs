@@ -13,6 +13,7 @@ use super::{Store, StoreError, StoreResult};
 use patchwright_types::campaign::{
     Changeset, ErrorClass, Job, JobEnd, JobKind, Lease, NewJob, TargetEnd, TargetState,
 };
+use patchwright_types::run_facts::ChecksVerdict;
 
 /// How often the end of a job is written again, and the wait before the first time.
 const TRIES: u32 = 3;
@@ -170,7 +171,8 @@ impl Store {
         set_state(&mut write, target, TargetState::Running, None, None).await?;
         sqlx::query(
             "UPDATE targets SET run = $1, attempts = attempts + 1, started_at = $2, ended_at = NULL,
-                publishing_at = NULL, published_at = NULL, closed_at = NULL WHERE id = $3",
+                publishing_at = NULL, published_at = NULL, closed_at = NULL, fits_sha = NULL,
+                checks = NULL, setup_failed = NULL, run_ms = NULL WHERE id = $3",
         )
         .bind(run)
         .bind(now)
@@ -333,7 +335,9 @@ async fn spend(
     sqlx::query(
         "UPDATE targets SET run = COALESCE($1, run), cost_usd = cost_usd + $2, tokens = tokens + $3,
             pull_request = COALESCE($4, pull_request), url = COALESCE($5, url), writes = writes + $6,
-            attempts = attempts - CASE WHEN attempts < $7 THEN attempts ELSE $8 END WHERE id = $9",
+            attempts = attempts - CASE WHEN attempts < $7 THEN attempts ELSE $8 END,
+            checks = COALESCE($9, checks), setup_failed = COALESCE($10, setup_failed),
+            run_ms = COALESCE($11, run_ms) WHERE id = $12",
     )
     .bind(end.run.clone())
     .bind(end.cost_usd)
@@ -343,6 +347,9 @@ async fn spend(
     .bind(end.writes)
     .bind(i64::from(released))
     .bind(i64::from(released))
+    .bind(end.facts.checks.map(ChecksVerdict::word))
+    .bind(end.facts.setup_failed.map(i64::from))
+    .bind(end.facts.run_ms)
     .bind(target)
     .execute(write.db())
     .await?;

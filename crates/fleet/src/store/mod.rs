@@ -33,6 +33,7 @@ mod queue;
 mod release;
 mod renew;
 mod repositories;
+mod rerun;
 mod reviews;
 mod runs;
 mod schedules;

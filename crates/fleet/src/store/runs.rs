@@ -140,6 +140,7 @@ pub(super) async fn put_target(
     let started: Option<Millis> = get(&row, "started_at")?;
     let campaign: String = get(&row, "campaign")?;
     let run: Option<String> = get(&row, "run")?;
+    let since_start = || started.map_or(0, |at| write.now.saturating_sub(at).max(0));
     let text = end.url.as_deref().or(reason).unwrap_or_default();
     let ended = EndedRun {
         run: end.run.clone().or(run),
@@ -149,7 +150,7 @@ pub(super) async fn put_target(
         conclusion: target_conclusion(state, class).to_owned(),
         text: text.lines().next().unwrap_or_default().to_owned(),
         cost_usd: end.cost_usd,
-        milliseconds: started.map_or(0, |at| write.now.saturating_sub(at).max(0)),
+        milliseconds: end.facts.run_ms.unwrap_or_else(since_start),
     };
     put(write, &ended).await
 }

@@ -8,11 +8,12 @@ use super::jobs::requeue;
 use super::repositories::is_read_already;
 use super::{Store, StoreError, StoreResult};
 use patchwright_types::campaign::{ErrorClass, Millis, NewJob, NewTarget, Target, TargetState};
+use patchwright_types::run_facts::{ChecksVerdict, RunFacts};
 
 pub(super) const COLUMNS: &str =
     "id, campaign, repository, repository_id, number, base_branch, base_sha, wave, state, class, reason,
      run, attempts, cost_usd, tokens, pull_request, url, created_at, updated_at, started_at, ended_at,
-     publishing_at, published_at, closed_at, writes, closing_at";
+     publishing_at, published_at, closed_at, writes, closing_at, fits_sha, checks, setup_failed, run_ms";
 
 /// The rows of one repository: `$1` and `$2` are its id, `$3` its name in lower case. A name alone is only
 /// believed where no id is known: it may have been another repository's.
@@ -21,6 +22,12 @@ pub(super) const SAME_REPOSITORY: &str =
 
 pub(super) fn target_of(row: &AnyRow) -> StoreResult<Target> {
     let class: Option<String> = get(row, "class")?;
+    let checks: Option<String> = get(row, "checks")?;
+    let facts = RunFacts {
+        checks: checks.and_then(|checks| ChecksVerdict::parse(&checks)),
+        setup_failed: get::<Option<i64>>(row, "setup_failed")?.map(|failed| failed != 0),
+        run_ms: get(row, "run_ms")?,
+    };
     Ok(Target {
         id: get(row, "id")?,
         campaign: get(row, "campaign")?,
@@ -48,6 +55,8 @@ pub(super) fn target_of(row: &AnyRow) -> StoreResult<Target> {
         closed_at: get(row, "closed_at")?,
         writes: get(row, "writes")?,
         closing_at: get(row, "closing_at")?,
+        fits_sha: get(row, "fits_sha")?,
+        facts,
     })
 }
 
@@ -187,6 +196,21 @@ impl Store {
             .await?;
         write.commit().await?;
         Ok(true)
+    }
+
+    /// The open pull requests of these targets were seen to fit where their base branches are.
+    pub async fn set_fitting(&self, seen: &[(i64, &str)]) -> StoreResult<()> {
+        let mut write = self.write().await?;
+        for (target, base_sha) in seen {
+            sqlx::query(
+                "UPDATE targets SET fits_sha = $1 WHERE id = $2 AND state IN ('open', 'draft')",
+            )
+            .bind(*base_sha)
+            .bind(*target)
+            .execute(write.db())
+            .await?;
+        }
+        write.commit().await
     }
 
     /// `batch close` begins to close the target's pull request, or has nothing left to do there. Between the

@@ -1,5 +1,7 @@
 //! One pull request by its number or by its commit, and how two commits relate.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::http::{Call, segment};
@@ -13,6 +15,8 @@ use crate::{Comparison, ForgeError, PullRequest, RepositoryId};
 const SEARCHED_PAGES: usize = 10;
 /// Pull requests with the same head that are read.
 const MOST_AT_ONE_COMMIT: usize = 10;
+/// Files that GitHub tells of a comparison; more may be left out.
+const MOST_FILES: usize = 300;
 
 impl GitHubForge {
     /// The name of the repository with this id, which was called `name` once. REST knows repositories by another number
@@ -111,6 +115,51 @@ impl GitHubForge {
             }
             Err(err) => Err(err),
         }
+    }
+}
+
+/// How a commit relates to another, and what has changed from where the two parted to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedFiles {
+    pub relation: Comparison,
+    /// By all names that they have or had.
+    pub paths: BTreeSet<String>,
+}
+
+impl GitHubForge {
+    /// How `head` relates to `base`, and the files that have changed from where the two parted to `head`. `None` where
+    /// GitHub does not know the commits, or does not tell all files.
+    ///
+    /// # Errors
+    /// When GitHub does not answer.
+    pub async fn changed_files(
+        &self,
+        repository: &RepositoryId,
+        base: &str,
+        head: &str,
+    ) -> Result<Option<ChangedFiles>, ForgeError> {
+        if base.is_empty() || head.is_empty() {
+            return Ok(None);
+        }
+        // One commit on the page, because only files are wanted; these are all on the first page.
+        let names = format!("{}...{}", segment(base), segment(head));
+        let call = Call::get(
+            route(repository, &format!("compare/{names}?per_page=1")),
+            format!("what has changed between two commits of `{repository}`"),
+        );
+        let compared = match self.api.read_json::<ComparisonJson>(&call).await {
+            Ok(compared) => compared,
+            Err(ForgeError::NotFound { .. } | ForgeError::Invalid { .. }) => return Ok(None),
+            Err(err) => return Err(err),
+        };
+        let Some(files) = compared.files.as_ref().filter(|files| files.len() < MOST_FILES) else {
+            return Ok(None);
+        };
+        let names = files.iter().flat_map(|file| {
+            std::iter::once(file.filename.clone()).chain(file.previous_filename.clone())
+        });
+        let paths = names.filter(|name| !name.is_empty()).collect();
+        Ok(Some(ChangedFiles { relation: compared.into(), paths }))
     }
 }
 

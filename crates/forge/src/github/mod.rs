@@ -77,6 +77,7 @@ pub use self::gate::Gate;
 pub use self::housekeeping::{BranchRemoval, PullReference, PullState};
 pub use self::installed_app::InstalledApp;
 pub use self::limits::{LimitedAccount, Pace};
+pub use self::lookups::ChangedFiles;
 pub use self::names::{DigestSet, RepositoryNames};
 pub use self::preflight::Preflight;
 

@@ -91,6 +91,16 @@ impl From<DiffCommentJson> for ReviewComment {
 pub(super) struct ComparisonJson {
     #[serde(default, deserialize_with = "lenient")]
     status: String,
+    #[serde(default)]
+    pub(super) files: Option<Vec<ComparedFileJson>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ComparedFileJson {
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) filename: String,
+    #[serde(default)]
+    pub(super) previous_filename: Option<String>,
 }
 
 impl From<ComparisonJson> for Comparison {

@@ -193,9 +193,10 @@ impl Spec {
     }
 }
 
-/// How long the last run of a target took.
+/// How long the last run of a target took, with what it had taken before it was interrupted.
 pub(super) fn run_ms(target: &Target) -> Option<Millis> {
-    Some(target.ended_at?.checked_sub(target.started_at?)?).filter(|length| *length >= 0)
+    let last = target.ended_at?.checked_sub(target.started_at?)?;
+    Some(target.facts.run_ms.unwrap_or(last)).filter(|length| *length >= 0)
 }
 
 /// How long the publisher took, not counting how long the change waited for it.

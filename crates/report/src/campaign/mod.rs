@@ -20,7 +20,7 @@ pub use live::{Waiting, changes, frame};
 pub use outage::{outage, service};
 pub use page::{PageOptions, page, policy};
 pub use publishing::Publishing;
-pub use status::{Status, status};
+pub use status::{Status, rfc3339, status};
 pub use table::{list, table};
 
 /// How far a campaign is, in a line.
@@ -40,4 +40,11 @@ pub fn retry_command(campaign: &CampaignRow, class: Option<ErrorClass>) -> Strin
     };
     let class = class.map(|class| format!(" --class {}", class.word())).unwrap_or_default();
     format!("patchwright batch retry {id}{class}")
+}
+
+/// The command that answers a question of the model.
+pub fn answer_command(campaign: &CampaignRow, repository: &str) -> String {
+    let (command, repository) =
+        (retry_command(campaign, None), patchwright_base::text::line(repository));
+    format!("{command} --repository {repository} --run --instructions 'ANSWER'")
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::figures::{self, Eta, Figures};
-use patchwright_types::campaign::{CampaignView, OutageRow, Target, TargetState};
+use patchwright_types::campaign::{CampaignView, Millis, OutageRow, Target, TargetState};
+use patchwright_types::run_facts::ChecksVerdict;
 
 /// A campaign for programs. Times are RFC 3339 in UTC, amounts are dollars.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -82,10 +83,17 @@ pub struct TargetStatus {
     /// Error class, when it failed.
     pub class: Option<&'static str>,
     pub reason: Option<String>,
+    /// What the checks said about the change of its last run: `passed`, `failed` or `none` (none ran on it); `null`
+    /// without a change.
+    pub checks: Option<&'static str>,
+    /// A command of the last run's setup failed.
+    pub setup_failed: Option<bool>,
     /// The wave that it belongs to; the first is 1.
     pub wave: i64,
     pub base_branch: String,
     pub base_sha: String,
+    /// Where the base branch was when the open pull request was last seen to fit there, other than `base_sha`.
+    pub fits_sha: Option<String>,
     /// Number of the pull request that was opened, and its page.
     pub pull_request: Option<i64>,
     pub url: Option<String>,
@@ -176,9 +184,12 @@ fn target_status(target: &Target, view: &CampaignView) -> TargetStatus {
         interrupted: view.interrupted.contains(&target.id),
         class: target.class.map(patchwright_types::campaign::ErrorClass::word),
         reason: target.reason.clone(),
+        checks: target.facts.checks.map(ChecksVerdict::word),
+        setup_failed: target.facts.setup_failed,
         wave: target.wave.saturating_add(1),
         base_branch: target.base_branch.clone(),
         base_sha: target.base_sha.clone(),
+        fits_sha: target.fits_sha.clone(),
         pull_request: target.pull_request,
         url: target.url.clone(),
         run: target.run.clone(),
@@ -195,7 +206,8 @@ fn target_status(target: &Target, view: &CampaignView) -> TargetStatus {
     }
 }
 
-fn rfc3339(at: i64) -> String {
+/// Milliseconds since 1970 as RFC 3339.
+pub fn rfc3339(at: Millis) -> String {
     figures::time(at, "%Y-%m-%dT%H:%M:%SZ")
 }
 

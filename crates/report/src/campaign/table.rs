@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 use super::figures::{self, Figures, dollars, duration, moment};
 use super::live::{columns, fit, summary};
 use super::outage::outage;
+use super::{answer_command, retry_command};
 use patchwright_base::text;
-use patchwright_types::campaign::{CampaignRow, CampaignView, Target, TargetState};
+use patchwright_types::campaign::{CampaignRow, CampaignView, ErrorClass, Target, TargetState};
+use patchwright_types::run_facts::ChecksVerdict;
 
 /// Columns of the widest cells.
 const MAX_NAME: usize = 48;
@@ -40,6 +42,7 @@ pub fn table(view: &CampaignView) -> String {
         let word = class.map_or("no class", patchwright_types::campaign::ErrorClass::word);
         let _ = writeln!(out, "failed, {word}: {count}");
     }
+    out.push_str(&questions(view));
     let is_unchecked = |target: &&Target| {
         matches!(target.state, TargetState::Open | TargetState::Draft)
             && target.reason.as_deref().is_some_and(|why| why.starts_with("unchecked"))
@@ -51,9 +54,47 @@ pub fn table(view: &CampaignView) -> String {
             let _ = writeln!(out, "{count} pull requests are unchecked: no check ran on them");
         }
     }
+    out.push_str(&setups(view));
     if let Some(issue) = &view.campaign.tracking_issue {
         let _ = writeln!(out, "tracking issue: {}", text::line(issue));
     }
+    out
+}
+
+/// How questions of the model are answered.
+fn questions(view: &CampaignView) -> String {
+    let asks = |target: &&Target| {
+        target.state == TargetState::Failed && target.class == Some(ErrorClass::Question)
+    };
+    let command = |target: &Target| answer_command(&view.campaign, &target.repository);
+    let asking = view.targets.iter().find(asks);
+    asking
+        .map(|target| format!("a question is answered by `{}`\n", command(target)))
+        .unwrap_or_default()
+}
+
+/// In how many repositories setup failed, and how those are run again whose checks say nothing for it.
+fn setups(view: &CampaignView) -> String {
+    let facts =
+        || view.targets.iter().filter_map(|target| Some((target, target.facts.setup_failed?)));
+    let failed = || facts().filter(|(_, failed)| *failed).map(|(target, _)| target);
+    if failed().count() == 0 {
+        return String::new();
+    }
+    let mut out =
+        format!("setup failed in {} of {} repositories", failed().count(), facts().count());
+    let is_proposed = |target: &Target| {
+        matches!(target.state, TargetState::Open | TargetState::Draft)
+            && target.facts.checks != Some(ChecksVerdict::Passed)
+    };
+    if failed().any(is_proposed) {
+        let command = retry_command(&view.campaign, None);
+        let _ = write!(
+            out,
+            "; with what it needs, `{command} --setup-failed` has those run again whose checks did not pass"
+        );
+    }
+    out.push('\n');
     out
 }
 
@@ -83,7 +124,7 @@ fn row(target: &Target, view: &CampaignView) -> [String; 6] {
     let place = match target.state {
         TargetState::Failed | TargetState::Skipped | TargetState::Superseded => reason.or(place),
         // Where it is and what should be known of it.
-        TargetState::Open | TargetState::Draft => match (place, reason) {
+        TargetState::Open | TargetState::Draft => match (place, with_fit(target, reason)) {
             (Some(place), Some(reason)) => Some(format!("{place}  {}", fit(&reason, MAX_WHERE))),
             (place, reason) => place.or(reason),
         },
@@ -97,6 +138,18 @@ fn row(target: &Target, view: &CampaignView) -> [String; 6] {
         figures::lasted_in(target, view).map(duration).unwrap_or_default(),
         fit(&place.unwrap_or_default(), 2 * MAX_WHERE),
     ]
+}
+
+/// What is known of an open pull request, with the newer commit of its base branch on which it fits.
+fn with_fit(target: &Target, reason: Option<String>) -> Option<String> {
+    let fits = target.fits_sha.as_deref().map(|sha| {
+        let (sha, branch) = (sha.get(..10).unwrap_or(sha), text::line(&target.base_branch));
+        format!("fits `{branch}` at {sha}, too")
+    });
+    match (reason, fits) {
+        (Some(reason), Some(fits)) => Some(format!("{reason}; {fits}")),
+        (reason, fits) => reason.or(fits),
+    }
 }
 
 /// Columns under each other, without spaces at the ends of lines.

@@ -53,7 +53,7 @@ pub(super) async fn join(
     }
     // Its own tools say how it was made; the rest is what the whole run was.
     outcome.spending = Spending {
-        wall_seconds: run.started.elapsed().as_secs_f64(),
+        wall_seconds: run.lasted().as_secs_f64(),
         tools: outcome.spending.tools.clone(),
         models,
         ..spent(&run.folder.path)?

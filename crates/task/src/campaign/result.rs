@@ -77,7 +77,7 @@ pub(super) fn of(
         |class, failure| Err(TargetError::new(class, RetryDecision::Final, failure));
     if is_question {
         let failure = Failure::nothing_to_do(reason).hint("say more in the campaign's prompt");
-        return final_trouble(ErrorClass::Agent, failure);
+        return final_trouble(ErrorClass::Question, failure);
     }
     if let Output::Unfit(_) = &worked.output {
         return final_trouble(ErrorClass::Output, Failure::nothing_to_do(reason));

@@ -3,6 +3,7 @@
 use crate::batch::campaign::parse;
 use crate::batch::decide::*;
 use patchwright_forge::github::MergeFacts;
+use patchwright_types::run_facts::RunFacts;
 
 fn campaign(more: &str) -> Campaign {
     let least = "name: x\nselect: {repositories: [a/b]}\ntask: {prompt: y}\n";
@@ -43,6 +44,8 @@ pub(in crate::batch) fn target(
         closed_at: None,
         writes: 0,
         closing_at: None,
+        fits_sha: None,
+        facts: RunFacts::default(),
     }
 }
 

@@ -5,7 +5,7 @@ use super::release::{go_on_again, release};
 use super::{CampaignObserver, Options, campaign_of, is_open, parts, recognized};
 use crate::batch::campaign::{Campaign, CampaignMode, PublishAs, PublishRule};
 use crate::batch::fleet::Fleet;
-use crate::batch::plan::{self, PlannedTarget};
+use crate::batch::plan::{self, FittingPull, PlannedTarget};
 use crate::batch::selection::{self, Selection};
 use crate::batch::{interrupted, publish, refresh, select, target};
 use crate::store::{AddedTargets, ImportReport, SeenRepository, Store, StoreError};
@@ -29,7 +29,7 @@ pub(super) async fn begin(
     // First, because a pull request that was merged since decides about gates and about finished
     // targets.
     look_at_pulls(fleet, &campaign).await;
-    let CampaignSelection { planned, selection, seen, weight, work } =
+    let CampaignSelection { planned, selection, seen, fitting, weight, work } =
         selected(fleet, &campaign, options).await?;
     // A concurrency of the command's own is this part's.
     let campaign = with_options(limits::of_part(fleet, campaign, weight, watch).await?, options);
@@ -47,6 +47,7 @@ pub(super) async fn begin(
         ))
         .hint("give it another name, or change its task, to begin a new one"));
     }
+    leave_fitting(fleet, fitting, watch).await?;
     if let Some(planned) = planned {
         let said = add_and_tell(store, &row.id, planned).await?;
         said.filter(|_| !options.publish_only).iter().for_each(|said| watch.say(said));
@@ -107,6 +108,8 @@ struct CampaignSelection {
     planned: Option<Vec<PlannedTarget>>,
     selection: Selection,
     seen: Vec<SeenRepository>,
+    /// Open pull requests that are left as they are.
+    fitting: Vec<FittingPull>,
     weight: ShardWeight,
     /// How much each part has to do, when there are parts.
     work: Vec<usize>,
@@ -125,10 +128,11 @@ async fn selected(
     // What a part had to do that did not come is known only by looking for it.
     if options.publish_only && options.parts.lost().is_empty() {
         let selection = known.unwrap_or_default();
-        let (seen, weight, work) = (Vec::new(), ShardWeight::default(), Vec::new());
-        return Ok(CampaignSelection { planned: None, selection, seen, weight, work });
+        let (seen, fitting, work) = (Vec::new(), Vec::new(), Vec::new());
+        let weight = ShardWeight::default();
+        return Ok(CampaignSelection { planned: None, selection, seen, fitting, weight, work });
     }
-    let plan::Plan { targets, seen, .. } = plan::make(fleet, campaign).await?;
+    let plan::Plan { targets, seen, fitting, .. } = plan::make(fleet, campaign).await?;
     let selection = known.unwrap_or_else(|| {
         let mut selection = Selection::default();
         for one in targets.iter().filter(|one| campaign.excluded_by(&one.repository).is_none()) {
@@ -143,7 +147,34 @@ async fn selected(
         all: targets.iter().filter(|one| one.is_work()).count(),
     };
     let planned = Some(chosen(targets, options)?);
-    Ok(CampaignSelection { planned, selection, seen, weight, work })
+    Ok(CampaignSelection { planned, selection, seen, fitting, weight, work })
+}
+
+/// Writes down which open pull requests fit where their base branches are by now, and says that nothing is done there.
+async fn leave_fitting(
+    fleet: &Fleet,
+    mut fitting: Vec<FittingPull>,
+    watch: &mut dyn CampaignObserver,
+) -> Result<()> {
+    fitting.retain(|one| fleet.scope.has(&one.repository));
+    if fitting.is_empty() || fleet.scope.publish_only {
+        return Ok(());
+    }
+    let known = fitting.iter().filter_map(|one| Some((one.target?, one.base_sha.as_str())));
+    fleet.store.set_fitting(&known.collect::<Vec<_>>()).await?;
+    let names = fitting.iter().take(NAMED).map(|one| format!("{}#{}", one.repository, one.number));
+    let names = names.collect::<Vec<_>>().join(", ");
+    let more = fitting.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    watch.say(&match fitting.len() {
+        1 => format!(
+            "one open pull request is left as it is, because nothing that it touches has changed on its base branch: {names}"
+        ),
+        count => format!(
+            "{count} open pull requests are left as they are, because nothing that they touch has changed on their base branches: {names}{more}"
+        ),
+    });
+    Ok(())
 }
 
 /// The file has changed in the middle of its work: another campaign of the same name would work on the same

@@ -12,6 +12,7 @@ use patchwright_git::GitError;
 use patchwright_types::campaign::{
     CampaignState, ErrorClass, JobEnd, Millis, Target, TargetEnd, TargetState,
 };
+use patchwright_types::run_facts::RunFacts;
 
 /// The first pause before another attempt, doubled each time, and the longest.
 pub(in crate::batch) const PAUSE: Millis = 60_000;
@@ -211,6 +212,7 @@ pub(super) async fn end(
         pull_request: None,
         url: None,
         writes: held.written(),
+        facts: RunFacts::default(),
     };
     let job_end = JobEnd::Failed { why };
     fleet.store.end_target(&held.lease, target.id, &end, None, None, &job_end).await

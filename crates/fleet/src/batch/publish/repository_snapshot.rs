@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::vetted::{MovedBase, StoredChange, VettedChange};
 use super::{PublishError, PublishOutcome, PublishResult, Publisher};
+use crate::batch::campaign::Repeat;
 use crate::batch::{selection, stored};
 use patchwright_base::error::Failure;
 use patchwright_forge::{Comparison, Forge, Repository, RepositoryId, same_repository};
@@ -90,11 +91,26 @@ impl Publisher<'_> {
             }
             BaseComparison::Conflicts => said.push(format!(
                 "`{base_branch}` has moved since and conflicts with the change, which is proposed \
-                 on the commit that it was made on"
+                 on the commit that it was made on; {}",
+                self.made_anew(&repository)
             )),
         }
         let said = (!said.is_empty()).then(|| said.join("; "));
         Ok(Ok(RepositorySnapshot { repository, repo, base_branch, vetted, said }))
+    }
+
+    /// How the change is made on the commit where the base branch is now.
+    fn made_anew(&self, repository: &Repository) -> String {
+        match self.campaign.repeats() {
+            Repeat::Never => format!(
+                "`patchwright batch retry {} --repository {} --run` makes it anew",
+                self.campaign.id(),
+                repository.id
+            ),
+            Repeat::WhenMoved | Repeat::EveryMove => {
+                "the next run of the campaign makes it anew".to_owned()
+            }
+        }
     }
 
     /// Where the base branch is, and how the change stands to that.

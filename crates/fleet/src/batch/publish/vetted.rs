@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::{PublishError, PublishResult};
-use crate::batch::campaign::Campaign;
+use crate::batch::campaign::{Campaign, Repeat};
 use patchwright_base::error::Failure;
 use patchwright_base::redact::Redactor;
 use patchwright_base::text;
@@ -30,6 +30,21 @@ const WORDS: usize = 10_000;
 
 /// Characters of what the operator is told of the checks.
 const CAUTION: usize = 300;
+
+/// How the sentence about a base branch that has moved begins.
+const MOVED: &str = "This change was ";
+
+/// The description of a pull request of ours says below the campaign's words, which may be a warning of their own, why
+/// it is a draft.
+pub(super) fn has_warning(body: &str, above: &str) -> bool {
+    let Some(below) = body.strip_prefix(above) else { return false };
+    let below = below.trim_start();
+    let below = match below.split_once("\n\n") {
+        Some((moved, below)) if moved.starts_with(MOVED) => below,
+        _ => below,
+    };
+    pr_body::has_warning(below)
+}
 
 /// What the judgement needs.
 pub(super) struct StoredChange {
@@ -61,6 +76,8 @@ pub(super) struct VettedChange {
     pub tree: Oid,
     pub title: String,
     pub body: String,
+    /// The campaign's own words, with which the body begins.
+    pub above: String,
     pub marker: String,
     pub draft: bool,
     pub labels: Vec<String>,
@@ -137,13 +154,14 @@ impl StoredChange {
         let by_people = by_people(told.as_ref(), &judgement)
             .or(conflicts.then_some("its base branch has moved, and conflicts with it"));
         let caution = caution(told.as_ref(), &judgement);
-        let body =
-            self.body(repo, told, change, judgement, &marker).map_err(|err| configuration(&err))?;
+        let above = self.above().map_err(|err| configuration(&err))?;
+        let body = self.body(repo, told, change, (judgement, &above), &marker);
         Ok(VettedChange {
             commit,
             tree: facts.tree,
             title: self.redactor.redact(&title),
             body: self.redactor.redact(&body),
+            above: self.redactor.redact(above.trim_end()),
             marker,
             draft,
             labels: self.config.publish.labels.clone(),
@@ -250,20 +268,16 @@ impl StoredChange {
         Ok(title::fitting(&self.config, title.as_deref().unwrap_or(&self.changeset.title)))
     }
 
-    /// The campaign's own words above what the run has to say; files and flags are those of the tree.
+    /// What the run has to say, below the campaign's own words; files and flags are those of the tree.
     fn body(
         &self,
         repo: &Repo,
         told: Option<ChangeReport>,
         change: Change,
-        judgement: Judgement,
+        (judgement, above): (Judgement, &str),
         marker: &str,
-    ) -> Result<String, Failure> {
-        let (id, base) = (self.repository.id.to_string(), &self.base_branch);
-        let mut above = match self.campaign.body_for(&id, base)? {
-            Some(body) => markdown::passage(&body, WORDS),
-            None => format!("Part of the campaign `{}`.", self.campaign.name),
-        };
+    ) -> String {
+        let mut above = above.to_owned();
         let moved = self.moved.map(|moved| self.said_of_base(moved, told.as_ref()));
         let below = if let Some(told) = told {
             self.description(repo, told, change, judgement, marker)
@@ -276,10 +290,19 @@ impl StoredChange {
         }
         let body = format!("{}\n\n{below}", above.trim_end());
         if body.len() <= MAX_BODY {
-            return Ok(body);
+            return body;
         }
         let body = moved.map_or_else(String::new, |moved| format!("{moved}\n\n")) + &below;
-        Ok(if body.len() <= MAX_BODY { body } else { below })
+        if body.len() <= MAX_BODY { body } else { below }
+    }
+
+    /// The campaign's own words.
+    fn above(&self) -> Result<String, Failure> {
+        let (id, base) = (self.repository.id.to_string(), &self.base_branch);
+        Ok(match self.campaign.body_for(&id, base)? {
+            Some(body) => markdown::passage(&body, WORDS),
+            None => format!("Part of the campaign `{}`.", self.campaign.name),
+        })
     }
 
     /// Which commit the change stands on, where another one is the newest by now: what its checks say is about that.
@@ -289,14 +312,17 @@ impl StoredChange {
         let (branch, base, tip) =
             (text::code(&self.base_branch), self.base.short(), moved.tip.short());
         let and = if moved.conflicts {
-            let mention = &self.config.respond.mention;
-            format!(", which conflicts with it: `@{mention} rebase` puts both together")
+            let again = match self.campaign.repeats() {
+                Repeat::Never => "whoever runs the campaign can have it made anew there",
+                Repeat::WhenMoved | Repeat::EveryMove => {
+                    "the campaign makes it anew there when it is run again"
+                }
+            };
+            format!(", which conflicts with it: {again}")
         } else {
             "; what comes of both together was not checked".to_owned()
         };
-        format!(
-            "This change was {made} on {branch} at {base}, and {branch} is at {tip} by now{and}."
-        )
+        format!("{MOVED}{made} on {branch} at {base}, and {branch} is at {tip} by now{and}.")
     }
 
     fn description(

@@ -18,6 +18,7 @@ use patchwright_types::campaign::{
     CampaignRow, CampaignState, Changeset, JobEnd, JobKind, Lease, Millis, NewTarget, Target,
     TargetEnd, TargetState,
 };
+use patchwright_types::run_facts::RunFacts;
 
 /// Nobody renews leases here, so they last for longer than any campaign.
 const LEASE: Millis = 100 * 365 * 86_400_000;
@@ -184,6 +185,7 @@ impl RealQueue {
             pull_request: is_open.then_some(1),
             url: is_open.then(|| format!("https://github.com/{}/pull/1", self.name(claimed))),
             writes: if is_open { i64::from(WRITES_OF_A_PULL) } else { 0 },
+            facts: RunFacts::default(),
         };
         let is_change = matches!(verdict.state, TargetState::Ready | TargetState::Held);
         let change = (is_change && claimed.kind == JobKind::Target)

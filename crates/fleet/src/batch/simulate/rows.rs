@@ -20,6 +20,7 @@ use patchwright_types::campaign::{
     CampaignRow, CampaignState, CampaignView, ErrorClass, JobKind, Millis, PaceLimits, Target,
     TargetState, WriteSlot,
 };
+use patchwright_types::run_facts::RunFacts;
 
 /// When it may run, and its number.
 type QueuePosition = (Millis, u64);
@@ -386,5 +387,7 @@ fn target(place: usize, wave: i64, now: Millis) -> Target {
         closed_at: None,
         writes: 0,
         closing_at: None,
+        fits_sha: None,
+        facts: RunFacts::default(),
     }
 }

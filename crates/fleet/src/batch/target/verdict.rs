@@ -15,6 +15,7 @@ use patchwright_types::campaign::{
     Changeset, ErrorClass, JobEnd, Millis, NewJob, Target, TargetState,
 };
 use patchwright_types::outcome::Conclusion;
+use patchwright_types::run_facts::RunFacts;
 
 /// Milliseconds before the second attempt; each further one waits twice as long.
 const FIRST_WAIT: Millis = 30_000;
@@ -40,6 +41,8 @@ pub(super) struct AttemptVerdict {
     pub(super) lost: bool,
     /// The earlier target whose pull request stays the repository's.
     pub(super) kept: Option<Box<Target>>,
+    /// What is known of the run beside its result.
+    pub(super) facts: RunFacts,
 }
 
 impl AttemptVerdict {
@@ -57,6 +60,7 @@ impl AttemptVerdict {
             pause: None,
             lost: false,
             kept: None,
+            facts: RunFacts::default(),
         }
     }
 
@@ -104,7 +108,7 @@ fn of_review(ended: &review::run::ReviewReport) -> AttemptVerdict {
         Conclusion::Budget if ended.published.is_some() => None,
         Conclusion::Budget => Some(ErrorClass::Budget),
         Conclusion::NothingToDo => return AttemptVerdict::settled(TargetState::Unchanged, reason),
-        Conclusion::NeedsInput => Some(ErrorClass::Agent),
+        Conclusion::NeedsInput => Some(ErrorClass::Question),
         Conclusion::Refused => Some(ErrorClass::Policy),
         Conclusion::Provider => Some(ErrorClass::Model),
         Conclusion::Sandbox => Some(ErrorClass::Sandbox),
@@ -148,6 +152,11 @@ impl TargetAttempt<'_> {
     /// is only nothing to add.
     async fn unchanged(&self, words: &str) -> Result<AttemptVerdict, StoreError> {
         let Target { id, campaign, repository, repository_id, .. } = &self.target;
+        if let Some(number) = self.target.pull_request {
+            // It was asked for anew. Whether it is still a draft, the next look says.
+            let words = format!("#{number} is open, and nothing is to be added: {}", line(words));
+            return Ok(AttemptVerdict::settled(TargetState::Draft, words));
+        }
         let (store, name) = (&self.fleet.store, &self.campaign.name);
         let history = store.history(name, repository, repository_id.as_deref()).await?;
         let is_before = |other: &&Target| {
