@@ -29,7 +29,7 @@ fn a_label_starts_work_and_the_job_gets_outputs_and_a_summary() {
         working on it
         · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
         · shell_command {"command":"sh test.sh"}
-        · apply_patch *** Begin Patch …
+        · apply_patch calc.sh
         · shell_command {"command":"sh test.sh"}
         · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
         running the repository's checks on the change

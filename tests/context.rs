@@ -538,6 +538,7 @@ fn the_environment_is_said_in_one_block() {
         checks: vec!["export A=1\ncargo test && echo <ok>".to_owned()],
         image: "rust:1<\n>".to_owned(),
         found: environment::parse_probe("rust=rustc 1.95.0 (x)\ngit=\n"),
+        memory_mib: Some(4096),
         command_timeout: Some(Duration::from_mins(10)),
         max_turns: 60,
         max_cost_usd: Some(2.5),
@@ -558,6 +559,7 @@ fn the_environment_is_said_in_one_block() {
           <network_access>none but localhost</network_access>
           <shell>bash</shell>
           <current_date>2026-11-20</current_date>
+          <memory>4096 MiB for all that runs and for files in /tmp together</memory>
           <command_timeout>at most 10 minutes</command_timeout>
           <time_budget>46 minutes</time_budget>
           <turns>at most 60</turns>

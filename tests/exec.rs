@@ -91,7 +91,7 @@ fn a_prompt_leaves_its_results_in_the_folder_and_the_repository_untouched() {
         working on it
         · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
         · shell_command {"command":"sh test.sh"}
-        · apply_patch *** Begin Patch …
+        · apply_patch calc.sh
         · shell_command {"command":"sh test.sh"}
         · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
         running the repository's checks on the change

@@ -256,6 +256,46 @@ fn serves(family: Family, service: &'static Service, place: impl Fn(TestWorld) -
     assert_eq!(played.out("change.patch"), "", "{}", family.name);
 }
 
+/// A command of the model and a check need more memory than there is: the kernel ends a process of each, and leaves the
+/// rest to find out why.
+#[test]
+fn memory_that_runs_out_is_called_by_its_name() {
+    let hog = "python3 -c 'x = bytearray(1 << 30)'";
+    in_every_family(3, |family| {
+        let turns = vec![family.run(hog), family.run("echo on"), family.repair(), say("Add")];
+        let world = family.world(FILES, ModelServer::start(turns)).in_docker();
+        let checks = json!([format!("{hog} || exit 3")]);
+        let config = format!(
+            "container: {{ memory: 256m }}\nverify: {checks}\nlimits: {{ verify-rounds: 0 }}\n"
+        );
+        fs_err::write(world.path("config.yml"), config).unwrap();
+        let played = family.works(world, &["--config", "config.yml"]);
+        let result = played.ended(20, "partial", 4);
+        let because = "because the memory of the sandbox (256 MiB) ran out";
+        let (first, second) = (played.request(1), played.request(2));
+        played.says(&first, "<memory>256 MiB for all that runs and for files in /tmp together</");
+        played.says(&second, &format!("Killed, {because}. Use less at a time: "));
+        assert_eq!(played.count(3, "Killed, because"), 1, "{}: only of its own", family.name);
+        let note = format!("1 process was killed, {because}; `container.memory` is the limit");
+        for side in ["base", "head"] {
+            assert_eq!(result["evidence"]["rows"][0][side]["note"], note, "{}", family.name);
+        }
+    });
+}
+
+/// The limit of setup is not that of the run.
+#[test]
+fn setup_says_that_memory_ran_out() {
+    let hog = "python3 -c 'x = bytearray(8 << 30)'";
+    let world = CLAUDE.world(FILES, ModelServer::start(vec![CLAUDE.repair(), say("Add")]));
+    let played = CLAUDE.works(world.in_docker(), &["--setup", hog]);
+    played.ended(0, "done", 2);
+    let verdict =
+        "failed with exit code 137: killed, because the memory of the sandbox (4096 MiB) ran out";
+    played.says(&played.output.stderr, &format!("setup: `{hog}` {verdict}"));
+    played.says(&played.request(1), verdict);
+}
+
 /// How many bytes two texts begin with alike.
 fn common(one: &str, other: &str) -> usize {
     let alike = one.chars().zip(other.chars()).take_while(|(a, b)| a == b);

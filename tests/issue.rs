@@ -33,7 +33,7 @@ fn an_issue_becomes_one_pull_request_with_diff_plan_and_evidence() {
         working on it
         · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
         · shell_command {"command":"sh test.sh"}
-        · apply_patch *** Begin Patch …
+        · apply_patch calc.sh
         · shell_command {"command":"sh test.sh"}
         · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
         running the repository's checks on the change

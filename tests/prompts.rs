@@ -289,6 +289,7 @@ fn environment(mode: Mode) -> Environment {
             toolchains: vec!["python 3.13.1".to_owned(), "gcc 12.2.0".to_owned()],
             programs: vec!["git".to_owned(), "make".to_owned(), "pip".to_owned()],
         },
+        memory_mib: Some(4096),
         command_timeout: Some(std::time::Duration::from_mins(10)),
         time_budget: std::time::Duration::from_mins(45),
         max_turns: 100,

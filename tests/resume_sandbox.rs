@@ -65,7 +65,7 @@ fn is_told(world: &TestWorld, out: &str, output: &Output, says: &str) {
     assert!(report.contains("does not count"), "{report}");
     let told = world.told();
     assert!(told.contains("The sandbox is not like the one before"), "{told}");
-    assert!(told.contains("On the base, checks say now: "), "{told}");
+    assert!(told.contains("On the base, checks say now:\\n\\n<baseline>"), "{told}");
 }
 
 #[track_caller]

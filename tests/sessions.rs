@@ -411,6 +411,9 @@ async fn nothing_outlives_a_session() {
                 let script = format!("exec 3>{}; {script}", marker.display());
                 start(&guest.client, json!({"cmd": script, "tty": tty})).await;
             }
+            let left = format!("exec 3>{}; setsid nohup sleep 600 & sleep 0.1", marker.display());
+            let (_, note) = note(&guest.client, json!({"cmd": left, "tty": tty})).await;
+            assert!(note.contains("In the background runs `sleep 600`"), "{note}");
             eventually(|| !holders_of(&marker).is_empty()).await;
             match how {
                 "cut" => guest.client.end_sessions().await.unwrap(),
@@ -425,17 +428,101 @@ async fn nothing_outlives_a_session() {
     }
 }
 
+/// What is said behind the output when a command has ended, in this call or in a later one.
+async fn note(client: &Client, args: Value) -> (String, String) {
+    let mut told = call(client, "exec_command", args).await.unwrap();
+    let until = Instant::now() + LONG;
+    let mut text = String::new();
+    loop {
+        let command = told.command.unwrap();
+        text.push_str(&command.output);
+        let Some(session) = command.session else { return (text, told.text) };
+        assert!(Instant::now() < until, "it does not end: {text}");
+        let args = json!({"session_id": session, "timeout_ms": 50});
+        told = call(client, "write_stdin", args).await.unwrap();
+    }
+}
+
+/// The habit of models: start a server, and ask it with the next command.
 #[tokio::test]
-async fn a_session_ends_with_its_command() {
+async fn what_a_command_puts_into_the_background_goes_on_and_is_named() {
+    let beats = "while :; do echo >> beat; sleep 0.02; done";
+    let grows =
+        "one=$(wc -l < beat); sleep 0.5; two=$(wc -l < beat); [ $one = $two ] || echo grows";
+    for how in ["tty", "stdin", "neither"] {
+        for wait in [250, 30_000] {
+            let guest = Guest::start().await;
+            let client = &guest.client;
+            // Longer than the shorter wait, so that there is a session.
+            let script =
+                format!("nohup sh -c '{beats}' > log 2>&1 & sleep 0.6; echo started; exit 3");
+            let args = json!({"cmd": script, how: true, "yield_time_ms": wait});
+            let (text, note) = note(client, args).await;
+            assert_eq!(text.trim_end(), "started", "{how} {wait}");
+            assert!(note.starts_with("In the background run"), "{how} {wait}: {note:?}");
+            assert!(!note.contains("is written there"), "its output has a place: {how}: {note}");
+            assert_eq!(run(client, json!({"cmd": grows})).await.output, "grows\n", "{how} {wait}");
+            client.end_sessions().await.unwrap();
+            assert_eq!(run(client, json!({"cmd": grows})).await.output, "", "{how} {wait}");
+            eventually(|| children(&guest).is_empty()).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_goes_on_after_a_command_writes_into_a_log() {
+    for how in ["tty", "stdin", "neither"] {
+        let guest = Guest::start().await;
+        let client = &guest.client;
+        let later = "echo first; until [ -e go ]; do sleep 0.01; done; echo second";
+        let script = format!("(trap '' HUP; {later}) & sleep 0.3; echo started");
+        let (text, note) = note(client, json!({"cmd": script, how: true})).await;
+        assert_eq!(text.replace('\r', ""), "first\nstarted\n", "{how}");
+        let (_, log) = note.rsplit_once("What is written there from now on is in ").unwrap();
+        let log = log.trim_end_matches('.');
+        guest.sh("touch go").await;
+        let wait = format!("until grep second {log}; do sleep 0.01; done");
+        assert_eq!(run(client, json!({"cmd": wait})).await.output.trim_end(), "second", "{how}");
+        eventually(|| children(&guest).is_empty()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_leaves_nothing_says_nothing() {
+    let guest = Guest::start().await;
+    let client = &guest.client;
+    for how in ["tty", "stdin", "neither"] {
+        for script in ["echo done", "sleep 0.1 & wait; echo done", "(sleep 0 &); echo done"] {
+            let (text, note) = note(client, json!({"cmd": script, how: true})).await;
+            assert_eq!((text.trim_end(), note.as_str()), ("done", ""), "{how}: {script}");
+        }
+    }
+    assert_eq!(children(&guest), Vec::<String>::new());
+}
+
+/// A terminal ends what is not made to outlast it, as terminals do.
+#[tokio::test]
+async fn a_terminal_ends_with_its_command_and_what_outlasts_it_is_named() {
     let guest = Guest::start().await;
     let marker = guest.workspace().join("marker");
     let script = format!(
-        "exec 3>{}; (setsid nohup sleep 600 >/dev/null &); sleep 600 & until [ -e go ]; do sleep 0.01; done",
+        "exec 3>{}; (setsid nohup sleep 600 >/dev/null 2>&1 &); sleep 601 & until [ -e go ]; do sleep 0.01; done",
         marker.display()
     );
     let (session, _) = start(&guest.client, json!({"cmd": script, "tty": true})).await;
     guest.sh("touch go").await;
-    assert_eq!(look(&guest.client, session, String::new(), END).await.1, Some(0));
+    let until = Instant::now() + LONG;
+    let note = loop {
+        assert!(Instant::now() < until);
+        let args = json!({"session_id": session, "timeout_ms": 50});
+        let told = call(&guest.client, "write_stdin", args).await.unwrap();
+        if told.command.unwrap().session.is_none() {
+            break told.text;
+        }
+    };
+    assert!(note.starts_with("In the background runs `sleep 600` ("), "{note}");
+    eventually(|| holders_of(&marker).len() == 1).await;
+    guest.client.end_sessions().await.unwrap();
     assert_eq!(holders_of(&marker), Vec::<String>::new());
     eventually(|| children(&guest).is_empty()).await;
 }

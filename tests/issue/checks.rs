@@ -96,7 +96,7 @@ fn checks_come_from_the_base_commit_and_operator_keys_are_refused() {
         working on it
         · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
         · shell_command {"command":"sh test.sh"}
-        · apply_patch *** Begin Patch …
+        · apply_patch calc.sh
         · shell_command {"command":"sh test.sh"}
         · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
         running the repository's checks on the change

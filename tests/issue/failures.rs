@@ -36,7 +36,7 @@ fn a_used_up_budget_opens_a_draft_that_the_next_run_completes() {
             working on it
             · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
             · shell_command {"command":"sh test.sh"}
-            · apply_patch *** Begin Patch …
+            · apply_patch calc.sh
             running the repository's checks on the change
             check on head: `sh ./test.sh` passed
             publishing
@@ -146,7 +146,7 @@ fn a_provider_that_stays_down_ends_the_run_which_can_go_on() {
             working on it
             · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
             · shell_command {"command":"sh test.sh"}
-            · apply_patch *** Begin Patch …
+            · apply_patch calc.sh
             retry 2 in TIME: down
             retry 3 in TIME: down
             retry 4 in TIME: down
@@ -199,7 +199,7 @@ fn a_forbidden_pull_request_names_the_link_and_the_next_run_asks_no_model() {
             working on it
             · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
             · shell_command {"command":"sh test.sh"}
-            · apply_patch *** Begin Patch …
+            · apply_patch calc.sh
             · shell_command {"command":"sh test.sh"}
             · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
             running the repository's checks on the change

@@ -26,7 +26,7 @@ fn workflow_files_are_handed_over_as_a_patch_and_the_rest_is_published() {
             running the repository's checks on the base
             check on base: `sh ./test.sh` failed with exit code 1
             working on it
-            · apply_patch *** Begin Patch …
+            · apply_patch calc.sh
             · shell_command {"command":"mkdir -p \"$(dirname .github/workflows/ci.yml)\" && cat > .github/workflows/ci.yml <<'EO …
             running the repository's checks on the change
             check on head: `sh ./test.sh` passed

@@ -118,7 +118,7 @@ const COMMANDS: &[Case] = &[
                  grep -vE '^(_|SHLVL|OLDPWD|RUSTUP_HOME|.*CERT.*|.*_CA_?(INFO|BUNDLE|PATH)?)$' | sort | xargs",
         expected: Expected::Differs {
             docker: "CI DEBIAN_FRONTEND FROM_SPEC GIT_PAGER GIT_TERMINAL_PROMPT GRADLE_USER_HOME HOME \
-                     HOSTNAME LANG MAVEN_OPTS NO_COLOR PAGER PATH PWD TERM USER",
+                     HOSTNAME LANG MAVEN_OPTS NO_COLOR PAGER PATH PWD TERM TMPDIR USER",
             local: "CI DEBIAN_FRONTEND FROM_SPEC GIT_PAGER GIT_TERMINAL_PROMPT GRADLE_USER_HOME HOME LANG \
                     MAVEN_OPTS NO_COLOR PAGER PATH PWD TERM TMPDIR USER",
             row: "environment",
@@ -132,6 +132,11 @@ const COMMANDS: &[Case] = &[
         "f=$(mktemp) && echo x > $f && cat $f && rm $f; \
          python3 -c 'import tempfile; tempfile.TemporaryFile(); print(1)'; ls /tmp | wc -l",
         "x\n1\n0",
+    ),
+    same(
+        "where the model is told that files go which are not kept",
+        "echo $TMPDIR; echo x > $TMPDIR/f && cat $TMPDIR/f && rm $TMPDIR/f",
+        "/tmp\nx",
     ),
     same("where commands start", "pwd; echo $PWD", "WORK\nWORK"),
     same("limits", "ulimit -c; ulimit -n; ulimit -f", "0\n4096\n4194304"),

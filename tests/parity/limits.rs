@@ -53,8 +53,18 @@ async fn a_fork_bomb(place: &Place) {
 
 async fn a_memory_hog(place: &Place) {
     if bounds(place, |one| matches!(one, Enforced::Memory(_))) {
-        assert_eq!(place.sh("exec python3 -c 'x = bytearray(1 << 30)'").await, "[137]");
+        let hog = place.exec("exec python3 -c 'x = bytearray(1 << 30)'").await.unwrap();
+        assert_eq!((hog.exit_code, hog.output.as_str()), (137, ""));
+        assert_eq!(
+            hog.memory_words().unwrap(),
+            "killed, because the memory of the sandbox (256 MiB) ran out"
+        );
         works_again(place).await;
+        // Another reason for the same signal, or one of the command's own for the same code.
+        for other in ["kill -9 $$", "exit 137"] {
+            let other = place.exec(other).await.unwrap();
+            assert_eq!((other.exit_code, other.out_of_memory), (137, None));
+        }
         // In pieces, by a child of a child.
         let grow = "python3 -c 'x = []\nwhile True: x.append(bytearray(1 << 22))'";
         assert_eq!(

@@ -157,7 +157,7 @@ fn a_fix_becomes_one_commit_on_the_branch_and_an_answer_in_the_conversation() {
             working on it
             · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
             · shell_command {"command":"sh test.sh"}
-            · apply_patch *** Begin Patch …
+            · apply_patch calc.sh
             · shell_command {"command":"sh test.sh"}
             · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
             running the repository's checks on the change

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bollard::models::ContainerInspectResponse;
 use bollard::query_parameters::InspectContainerOptions;
 use expect_test::expect;
+use patchwright_guest::tool::OutOfMemory;
 use patchwright_sandbox::client::GuestError;
 use patchwright_sandbox::{ContainerLimits, Sandbox};
 use serde_json::json;
@@ -245,6 +246,9 @@ async fn memory_hog_is_killed_and_the_run_goes_on() {
     match after {
         Ok(after) => {
             assert_eq!(code.unwrap(), 137);
+            let ran_out = OutOfMemory { killed: 1, limit_mib: Some(256) };
+            assert_eq!(hog.unwrap().out_of_memory, Some(ran_out));
+            assert_eq!(after.out_of_memory, None);
             assert_eq!(after.output, "works\n");
         }
         Err(_) => assert_eq!(running.exit_reason().await.unwrap(), "out of memory (limit 256 MiB)"),

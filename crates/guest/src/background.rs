@@ -6,24 +6,26 @@
 
 use parking_lot::Mutex;
 use std::fs::File;
-use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::io::{PipeReader, PipeWriter, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use rustix::process::Pid;
 
 use super::descendants;
 use super::keeper::Keeper;
 use super::launch::Streams;
-use super::output::BoundedOutput;
+use super::pipe;
 use super::process::{
-    Ending, KILL_TIMEOUT, Processes, Running, Sink, Spec, cannot_start, milliseconds, timespec,
+    Ending, KILL_TIMEOUT, Processes, Running, Sink, Spec, cannot_start, milliseconds,
 };
-use super::protocol::MAX_OUTPUT_CAP;
 use super::quota::Inside;
+use super::terminal::Terminal;
 use crate::tool::{CommandOutput, ToolError};
 
 /// Most commands that have left something running.
@@ -122,62 +124,55 @@ impl Sink for Log {
     }
 }
 
-impl Processes {
-    /// Runs a command of the model to its end or its time limit. What it put into the background stays; the
-    /// second value says so.
-    ///
-    /// # Errors
-    /// As [`Processes::run`].
-    pub fn run_leaving(
-        &self,
-        spec: &Spec<'_>,
-        cancelled: &AtomicBool,
-    ) -> Result<(CommandOutput, String), ToolError> {
-        let started = Instant::now();
-        let inside = self.enter()?;
-        let (reader, writer) = std::io::pipe().map_err(|err| cannot_start(&err))?;
-        let (status, told) = std::io::pipe().map_err(|err| cannot_start(&err))?;
-        let mut running =
-            self.start_launcher(spec, Streams::Leaving, writer.into(), told.into(), reader)?;
-        let mut kept = BoundedOutput::new(spec.output_cap.min(MAX_OUTPUT_CAP));
-        let ending = running.follow(&mut kept, started + spec.timeout, &|_| {
-            is_readable(&status).then_some(Ending::Ended).or_else(|| self.interruption(cancelled))
-        });
-        let code = match ending {
-            Ending::Ended => code_of(status),
-            _ => None,
-        };
-        let Some(code) = code else {
-            let status = self.end(running, &mut kept);
-            drop(inside);
-            let (code, timed_out) = ending.exit_code(status)?;
-            self.leave(code)?;
-            let output = CommandOutput { timed_out, ..kept.finish(code, milliseconds(started)) };
-            return Ok((output, String::new()));
-        };
-        running.drain(&mut kept);
-        let note = self.leave_running(running, inside, &mut kept);
-        self.leave(code)?;
-        Ok((kept.finish(code, milliseconds(started)), note))
+/// Says that a command has ended while something that it left runs on: the launcher's word, which comes over a socket.
+#[derive(Debug)]
+pub(super) struct Outlived(OwnedFd);
+
+impl Outlived {
+    /// The exit code of the command; `None` while it runs, and when it has left nothing.
+    pub(super) fn code(&self) -> Option<i32> {
+        let mut byte = [0];
+        // It stays there, so that whoever asks again gets it, too.
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let (count, _) = rustix::net::recv(&self.0, &mut byte, flags).ok()?;
+        (count == byte.len()).then(|| i32::from(byte[0]))
     }
 
-    /// Leaves what runs to a thread; what the model is told about it.
-    fn leave_running(
+    pub(super) fn ending(&self) -> Option<Ending> {
+        self.code().map(|_| Ending::Ended)
+    }
+}
+
+/// What lets processes run on.
+#[derive(Clone, Debug)]
+pub(super) struct Leaver {
+    pub(super) keeper: Arc<Keeper>,
+    background: Arc<Background>,
+    tmp: PathBuf,
+}
+
+impl Leaver {
+    /// Leaves what runs on to a thread; what the model is told about it.
+    pub(super) fn leave(
         &self,
         mut running: Running,
         inside: Option<Inside>,
-        kept: &mut BoundedOutput,
+        kept: &mut dyn Sink,
     ) -> String {
-        let launcher = running.pid();
-        let alive = descendants::alive_below(launcher, &|_| false);
+        running.drain(kept);
+        let alive = descendants::alive_below(running.pid(), &|_| false);
         let names = names(&alive);
         let is_quiet = running.output.is_none();
+        if alive.is_empty() {
+            self.keeper.end(running, kept);
+            return String::new();
+        }
         if alive.len() > MAX_PROCESSES {
-            self.end(running, kept);
+            self.keeper.end(running, kept);
             return format!("{names} ended with the command: at most {MAX_PROCESSES} may go on.");
         }
-        let Some((path, mut log)) = self.background.log(&self.tmp()) else {
-            self.end(running, kept);
+        let Some((path, mut log)) = self.background.log(&self.tmp) else {
+            self.keeper.end(running, kept);
             return format!("{names} ended with the command: too much runs in the background.");
         };
         let left = self.background.keep(running.hand_over(PACE));
@@ -201,6 +196,77 @@ impl Processes {
             "In the background {names}. What is written there from now on is in {}.",
             path.display()
         )
+    }
+}
+
+impl Processes {
+    /// Runs a command of the model to its end or its time limit. What it put into the background stays; the
+    /// second value says so.
+    ///
+    /// # Errors
+    /// As [`Processes::run`].
+    pub fn run_leaving(
+        &self,
+        spec: &Spec<'_>,
+        cancelled: &AtomicBool,
+    ) -> Result<(CommandOutput, String), ToolError> {
+        let started = Instant::now();
+        let inside = self.enter()?;
+        let mut kept = self.kept(spec.output_cap);
+        let (mut running, outlived) = self.start_leaving(spec, None)?;
+        let ending = running.follow(&mut kept, started + spec.timeout, &|_| {
+            outlived.ending().or_else(|| self.interruption(cancelled))
+        });
+        if let (Ending::Ended, Some(code)) = (&ending, outlived.code()) {
+            let note = self.leaver().leave(running, inside, &mut kept);
+            self.leave(code)?;
+            return Ok((kept.finish(code, milliseconds(started)), note));
+        }
+        let status = self.end(running, &mut kept);
+        drop(inside);
+        let (code, timed_out) = ending.exit_code(status)?;
+        self.leave(code)?;
+        let output = CommandOutput { timed_out, ..kept.finish(code, milliseconds(started)) };
+        Ok((output, String::new()))
+    }
+
+    /// Starts a command that may leave processes behind, with this input or an empty one.
+    pub(super) fn start_leaving(
+        &self,
+        spec: &Spec<'_>,
+        input: Option<PipeReader>,
+    ) -> Result<(Running, Outlived), ToolError> {
+        let broken = |err: Errno| cannot_start(&err.into());
+        let (reader, writer) = std::io::pipe().map_err(|err| cannot_start(&err))?;
+        let input = match input {
+            Some(input) => OwnedFd::from(input),
+            None => {
+                let null = fs_err::File::open("/dev/null").map_err(|err| cannot_start(&err))?;
+                OwnedFd::from(null.into_file())
+            }
+        };
+        let (ours, theirs) = pipe::sockets().map_err(broken)?;
+        pipe::pass(&ours, input.as_fd(), writer.as_fd()).map_err(broken)?;
+        let running = self.start_launcher(spec, Streams::Leaving, writer.into(), theirs, reader)?;
+        Ok((running, Outlived(ours)))
+    }
+
+    /// Starts a command on a terminal, which may leave processes behind, too. The kernel has told those of them that
+    /// have not been made to stay (`nohup`, `setsid`) to end.
+    pub(super) fn start_on(
+        &self,
+        spec: &Spec<'_>,
+        terminal: Terminal,
+    ) -> Result<(Running, Outlived), ToolError> {
+        let Terminal { near, far } = terminal;
+        let (ours, theirs) = pipe::sockets().map_err(|err| cannot_start(&err.into()))?;
+        let running = self.start_launcher(spec, Streams::Terminal, far, theirs, near)?;
+        Ok((running, Outlived(ours)))
+    }
+
+    pub(super) fn leaver(&self) -> Leaver {
+        let (keeper, background) = (Arc::clone(&self.keeper), Arc::clone(&self.background));
+        Leaver { keeper, background, tmp: self.tmp() }
     }
 
     /// Where commands put what is not kept.
@@ -248,20 +314,4 @@ pub(super) fn names(pids: &[Pid]) -> String {
         1 => format!("runs {}", named.join(", ")),
         _ => format!("run {}{more}", named.join(", ")),
     }
-}
-
-/// There is something to read.
-fn is_readable(pipe: &PipeReader) -> bool {
-    let mut fds = [PollFd::new(pipe, PollFlags::IN)];
-    let ready = rustix::event::poll(&mut fds, Some(&timespec(Duration::ZERO)));
-    ready.is_ok_and(|count| count > 0) && fds[0].revents().contains(PollFlags::IN)
-}
-
-/// The exit code of a command that has left something running; `None` when it has not.
-fn code_of(mut status: PipeReader) -> Option<i32> {
-    if !is_readable(&status) {
-        return None;
-    }
-    let mut byte = [0];
-    status.read_exact(&mut byte).ok().map(|()| i32::from(byte[0]))
 }

@@ -19,7 +19,13 @@ const FIXED: &[(&str, &str)] = &[
 ];
 
 /// Set when the guest's own environment does not.
-const DEFAULTS: &[(&str, &str)] = &[("LANG", "C.UTF-8"), ("PATH", DEFAULT_PATH), ("USER", "agent")];
+const DEFAULTS: &[(&str, &str)] = &[
+    ("LANG", "C.UTF-8"),
+    ("PATH", DEFAULT_PATH),
+    // The model is told that it may write there; in a container nobody else says where that is.
+    ("TMPDIR", "/tmp"),
+    ("USER", "agent"),
+];
 
 /// Beginnings and ends of names that are not passed on. The guest is never given a credential; an
 /// image may bring its own.

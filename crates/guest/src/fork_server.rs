@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -138,6 +138,23 @@ impl From<Child> for Launcher {
     fn from(child: Child) -> Launcher {
         Launcher { pid: Pid::from_child(&child), ended: None }
     }
+}
+
+/// Executes the program anew as a launcher.
+pub(super) fn execute(order: &Order, streams: Three<BorrowedFd<'_>>) -> std::io::Result<Child> {
+    let [input, output, error] = streams;
+    #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .args([order.streams.argument(), "--"])
+        .args(&order.argv)
+        .env_clear()
+        .envs(order.env.iter().map(|(name, value)| (name, value)))
+        .current_dir(&order.cwd)
+        .stdin(input.try_clone_to_owned()?)
+        .stdout(output.try_clone_to_owned()?)
+        .stderr(error.try_clone_to_owned()?)
+        .spawn()
 }
 
 /// Takes orders until the guest is gone. Returns in the server only.

@@ -4,17 +4,17 @@
 //! its reaper: every orphan of the command becomes its child. When the command ends, or when the
 //! launcher's standard input ends (the guest cancelled, or died), it kills whatever is left below it
 //! and exits with the command's exit code. So nothing that a command starts outlives it, but for what a command
-//! of the model leaves in the background ([`LAUNCH_LEAVING`]): with that the launcher stays.
+//! of the model leaves in the background ([`LAUNCH_LEAVING`], [`LAUNCH_TERMINAL`]): with that the launcher stays.
 
 use std::io::{IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
 use rustix::process::{Pid, Signal, WaitOptions};
 use serde::{Deserialize, Serialize};
 
@@ -36,10 +36,11 @@ pub const LAUNCH_FED: &str = "launch-fed";
 /// The argument for a command whose three streams are apart: the launcher's standard error is then a socket, from which
 /// come the command's standard input and standard error, in one message of one byte.
 pub const LAUNCH_PIPED: &str = "launch-piped";
-/// The argument for a command whose input, output and error are a terminal: the launcher's standard output.
+/// The argument for a command whose input, output and error are a terminal: the launcher's standard output. It may leave
+/// processes behind, as with [`LAUNCH_LEAVING`].
 pub const LAUNCH_TERMINAL: &str = "launch-terminal";
-/// [`LAUNCH`] for a command that may leave processes behind: the launcher's standard error is then a pipe, into which
-/// it writes the exit code when the command has ended and others run on.
+/// [`LAUNCH_PIPED`] for a command that may leave processes behind: into the socket the launcher writes the exit code when
+/// the command has ended and others run on.
 pub const LAUNCH_LEAVING: &str = "launch-leaving";
 /// The program's argument for the step between the launcher and such a command.
 pub const ATTACH: &str = "attach";
@@ -92,6 +93,11 @@ pub fn launch(command: &[String], streams: Streams) -> u8 {
     if let Err(err) = watcher.spawn(move || watch(lifeline.into(), &GROUP)) {
         return complain(&format!("cannot start a thread: {err}"), NOT_RUNNABLE);
     }
+    let status = match streams {
+        Streams::Inherited | Streams::Fed | Streams::Piped => None,
+        // Without one nobody could be told, so nothing is left.
+        Streams::Leaving | Streams::Terminal => std::io::stderr().as_fd().try_clone_to_owned().ok(),
+    };
     #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
     let mut command = match streams {
         // A leader of a group could not open the session that a terminal needs.
@@ -105,8 +111,7 @@ pub fn launch(command: &[String], streams: Streams) -> u8 {
     let fed = match streams {
         Streams::Inherited => Ok(()),
         Streams::Fed => feed(&mut command),
-        Streams::Piped => feed_apart(&mut command),
-        Streams::Leaving => join_errors(&mut command),
+        Streams::Piped | Streams::Leaving => feed_apart(&mut command),
         Streams::Terminal => {
             command.args([ATTACH, "--", program]);
             feed_terminal(&mut command)
@@ -120,19 +125,27 @@ pub fn launch(command: &[String], streams: Streams) -> u8 {
         Ok(child) => child,
         Err(err) => return not_started(program, &err),
     };
+    // It has the command's streams, of which others see the end when nobody has them.
+    drop(command);
     let child = Pid::from_child(&child);
     GROUP.store(child.as_raw_nonzero().get(), Ordering::Relaxed);
     let code = wait_for(child);
-    if streams == Streams::Leaving && has_left_somebody() {
-        // Nobody is left to tell when this fails; the lifeline then ends what is left.
-        let _ = std::io::stderr().write_all(&[code]);
-        while !matches!(rustix::process::wait(WaitOptions::empty()), Err(rustix::io::Errno::CHILD))
-        {
-        }
-        return code;
+    match status.filter(|_| has_left_somebody()) {
+        Some(status) => stay(&status, code),
+        None => drop(descendants::leave_nobody(KILL_TIMEOUT)),
     }
-    descendants::leave_nobody(KILL_TIMEOUT);
     code
+}
+
+/// Says how the command ended, and waits for the end of what it has left.
+fn stay(status: &OwnedFd, code: u8) {
+    // Whoever follows the output sees whether somebody can still write there.
+    if confine::detach_stdout().is_ok() {
+        let _ = rustix::stdio::dup2_stderr(std::io::stdout());
+    }
+    // Nobody is left to tell when this fails; the lifeline then ends what is left.
+    let _ = rustix::net::send(status, &[code], SendFlags::NOSIGNAL);
+    while !matches!(rustix::process::wait(WaitOptions::empty()), Err(rustix::io::Errno::CHILD)) {}
 }
 
 /// Becomes `command`, as the leader of a session that standard input is the terminal of: what is typed
@@ -166,13 +179,6 @@ fn feed(command: &mut Command) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Output and errors of the command go the same way.
-fn join_errors(command: &mut Command) -> std::io::Result<()> {
-    let output = std::io::stdout().as_fd().try_clone_to_owned()?;
-    command.stderr(Stdio::from(output));
-    Ok(())
-}
-
 /// Somebody goes on after the command, and is not just about to end.
 fn has_left_somebody() -> bool {
     for _ in 0..10 {
@@ -188,10 +194,10 @@ fn has_left_somebody() -> bool {
     true
 }
 
-/// Gives the command the terminal that output goes to as its input.
+/// Gives the command the terminal that output goes to as its input, and for its errors.
 fn feed_terminal(command: &mut Command) -> std::io::Result<()> {
     let terminal = std::io::stdout().as_fd().try_clone_to_owned()?;
-    command.stdin(Stdio::from(terminal));
+    command.stdin(Stdio::from(terminal.try_clone()?)).stderr(Stdio::from(terminal));
     Ok(())
 }
 

@@ -9,7 +9,7 @@
 //! ([`descendants`]), forked by a `fork_server`, and within bounds of [`output`], with errors `apart` where they have a
 //! field of their own, in a shell that stays (`resident`), or in a session
 //! ([`session`]) that goes on after its call, with a `terminal` where one is asked for; `keeper` knows who
-//! runs, and [`programs`] which programs of ours commands find ([`rg`] is one), `usual_names` under which names those of the image. What is too long to be shown is
+//! runs, `memory` whether there was enough of it, and [`programs`] which programs of ours commands find ([`rg`] is one), `usual_names` under which names those of the image. What is too long to be shown is
 //! kept in files ([`spill`]). [`transfer`] unpacks the tree and [`collect`]
 //! finds what changed, less what was there before (`leftover`); [`checkpoint`] finds what changed since it was asked last; [`folder`] opens, and [`removal`] removes, without following a link; [`script`] runs
 //! scripts of the model; [`probe`] asks what can be reached, and [`confinement`] what walls there are; [`room`] watches how much there is; [`confine`] takes rights away and reports in terms of [`enforced`] which, and [`view`] is
@@ -23,6 +23,7 @@ pub mod collect;
 mod compiled;
 pub mod confine;
 pub mod confinement;
+pub mod control_group;
 pub mod descendants;
 pub mod edit_format;
 pub mod enforced;
@@ -38,6 +39,7 @@ pub mod launch;
 pub mod leftover;
 pub mod look;
 mod loopback;
+mod memory;
 mod moved;
 mod oom_score;
 pub mod output;

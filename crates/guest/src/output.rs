@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::memory::MemoryMark;
 use crate::protocol::OUTPUT_SLACK;
 use crate::spill::{Spill, Spills};
 use crate::tool::{CommandOutput, Errors};
@@ -20,6 +21,8 @@ pub struct BoundedOutput {
     last: Option<u8>,
     /// Has all of it, once there is more than what is surely shown.
     spill: Spill,
+    /// Whether memory runs out meanwhile.
+    memory: Option<MemoryMark>,
 }
 
 impl BoundedOutput {
@@ -35,12 +38,19 @@ impl BoundedOutput {
             newlines: 0,
             last: None,
             spill: Spill::default(),
+            memory: None,
         }
     }
 
     /// Like [`BoundedOutput::new`]; an output that is too long to be shown goes to a file as well.
     pub fn spilling(cap: usize, to: Option<Arc<Spills>>) -> BoundedOutput {
         BoundedOutput { spill: Spill::new(to), ..BoundedOutput::new(cap) }
+    }
+
+    /// Like this one; its outcome says whether memory ran out since the mark.
+    #[must_use]
+    pub(crate) fn watching(self, memory: Option<MemoryMark>) -> BoundedOutput {
+        BoundedOutput { memory, ..self }
     }
 
     pub fn push(&mut self, bytes: &[u8]) {
@@ -79,6 +89,7 @@ impl BoundedOutput {
     pub fn take(&mut self, more_may_come: bool) -> BoundedOutput {
         let mut fresh = BoundedOutput::new(self.head_cap + self.tail_cap);
         fresh.spill = self.spill.another();
+        fresh.memory = self.memory.as_ref().map(MemoryMark::again);
         let mut taken = std::mem::replace(self, BoundedOutput::new(0));
         if more_may_come {
             let end: Vec<u8> = if taken.tail.is_empty() {
@@ -98,7 +109,7 @@ impl BoundedOutput {
     /// The outcome of a command that wrote this, and was in time. Where bytes are missing, a line in the output says
     /// how many.
     pub fn finish(self, exit_code: i32, duration_ms: u64) -> CommandOutput {
-        let BoundedOutput { head, mut tail, total_bytes, newlines, last, spill, .. } = self;
+        let BoundedOutput { head, mut tail, total_bytes, newlines, last, spill, memory, .. } = self;
         let mut omitted = total_bytes - (head.len() + tail.len()) as u64;
         let tail = tail.make_contiguous();
         let output = if omitted == 0 {
@@ -126,6 +137,7 @@ impl BoundedOutput {
             session: None,
             saved: spill.finish(),
             errors: None,
+            out_of_memory: memory.and_then(|mark| mark.ran_out()),
         }
     }
 
@@ -143,8 +155,8 @@ impl BoundedOutput {
         let mut less = BoundedOutput::new(cap);
         less.push(&self.head);
         less.push(self.tail.make_contiguous());
-        let BoundedOutput { total_bytes, newlines, last, spill, .. } = self;
-        BoundedOutput { total_bytes, newlines, last, spill, ..less }
+        let BoundedOutput { total_bytes, newlines, last, spill, memory, .. } = self;
+        BoundedOutput { total_bytes, newlines, last, spill, memory, ..less }
     }
 
     /// What this says as standard error that was kept apart.

@@ -3,13 +3,14 @@
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
@@ -20,7 +21,7 @@ use super::output::BoundedOutput;
 use super::process::{
     Ending, PIPE_DRAIN_TIMEOUT, Processes, Running, Spec, cannot_start, timespec,
 };
-use super::protocol::{Exec, MAX_OUTPUT_CAP};
+use super::protocol::Exec;
 use crate::tool::{CommandOutput, ToolError};
 
 /// How often a piped command looks whether it has to end; what the host sends wakes it at once.
@@ -48,9 +49,9 @@ impl Processes {
             timeout: Duration::from_millis(exec.timeout_ms),
             output_cap: exec.output_cap,
         };
+        let mut kept = self.kept_by_host(spec.output_cap);
         let (mut running, to, from) = self.start_piped(&spec)?;
         let mut lane = Lane::new(id, Arc::clone(flow), to, from, false);
-        let mut kept = BoundedOutput::new(spec.output_cap.min(MAX_OUTPUT_CAP));
         let mut buffer = Buffer::new();
         let deadline = (exec.timeout_ms > 0).then(|| started + spec.timeout);
         let ending = loop {
@@ -110,25 +111,34 @@ impl Processes {
         let pipe = || std::io::pipe().map_err(|err| cannot_start(&err));
         let ((input, feed), (output, stdout), (errors, stderr)) = (pipe()?, pipe()?, pipe()?);
         let broken = |err: rustix::io::Errno| cannot_start(&err.into());
-        let (ours, theirs) = rustix::net::socketpair(
-            AddressFamily::UNIX,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .map_err(broken)?;
         for fd in [feed.as_fd(), output.as_fd()] {
             rustix::fs::fcntl_setfl(fd, OFlags::NONBLOCK).map_err(broken)?;
         }
-        let passed = [input.as_fd(), stderr.as_fd()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        control.push(SendAncillaryMessage::ScmRights(&passed));
-        rustix::net::sendmsg(&ours, &[IoSlice::new(&[1])], &mut control, SendFlags::NOSIGNAL)
-            .map_err(broken)?;
+        let (ours, theirs) = sockets().map_err(broken)?;
+        pass(&ours, input.as_fd(), stderr.as_fd()).map_err(broken)?;
         let running = self.start_launcher(spec, Streams::Piped, stdout.into(), theirs, errors)?;
         Ok((running, feed.into(), output.into()))
     }
+}
+
+/// Our end and the launcher's of what it has in place of standard error.
+pub(super) fn sockets() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None)
+}
+
+/// Passes the launcher what the command gets as standard input and standard error.
+pub(super) fn pass(
+    ours: &OwnedFd,
+    input: BorrowedFd<'_>,
+    error: BorrowedFd<'_>,
+) -> Result<(), Errno> {
+    let passed = [input, error];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&passed));
+    let byte = [IoSlice::new(&[1])];
+    rustix::net::sendmsg(ours, &byte, &mut control, SendFlags::NOSIGNAL).map(drop)
 }
 
 /// Moves bytes, then waits for more to do. False when the command has ended.

@@ -9,10 +9,10 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -21,9 +21,10 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
 
 use super::background::Background;
-use super::fork_server::{ForkServer, Launcher, Order};
+use super::fork_server::{ForkServer, Launcher, Order, execute};
 use super::keeper::Keeper;
 use super::launch::Streams;
+use super::memory::{MemoryMark, MemoryWatch};
 use super::output::BoundedOutput;
 use super::programs::{Patches, Programs};
 use super::protocol::{Exec, MAX_OUTPUT_CAP};
@@ -31,7 +32,6 @@ use super::quota::{Inside, WorkspaceQuota};
 use super::resident::Resident;
 use super::sessions::Sessions;
 use super::spill::Spills;
-use super::terminal::Terminal;
 use super::usual_names::UsualNames;
 use crate::tool::{CommandOutput, ToolError};
 
@@ -65,13 +65,26 @@ pub struct Processes {
     /// Commands that outlive the call that started them.
     pub(super) sessions: Sessions,
     /// What commands left running.
-    pub(super) background: Background,
+    pub(super) background: Arc<Background>,
     /// What commands of tools find besides.
     programs: Programs,
     /// Under which names all commands find those of the image.
     usual_names: Option<UsualNames>,
     /// Where outputs of tools go that are too long to be shown.
     spills: Option<Arc<Spills>>,
+    /// Counts who is ended for want of memory.
+    memory: Option<Arc<MemoryWatch>>,
+}
+
+/// What a sandbox has of its own for the commands in it.
+#[derive(Debug)]
+pub(super) struct Surroundings {
+    /// The whole environment.
+    pub(super) env: BTreeMap<String, String>,
+    /// Watches how much the workspace holds.
+    pub(super) room: Option<Arc<WorkspaceQuota>>,
+    pub(super) forks: Option<ForkServer>,
+    pub(super) memory: Option<Arc<MemoryWatch>>,
 }
 
 /// A command to run.
@@ -88,13 +101,9 @@ pub struct Spec<'a> {
 }
 
 impl Processes {
-    /// Commands start in `workspace` with `env`, which is the whole environment.
-    pub(super) fn new(
-        workspace: PathBuf,
-        env: BTreeMap<String, String>,
-        room: Option<Arc<WorkspaceQuota>>,
-        forks: Option<ForkServer>,
-    ) -> Processes {
+    /// Commands start in `workspace`.
+    pub(super) fn new(workspace: PathBuf, surroundings: Surroundings) -> Processes {
+        let Surroundings { env, room, forks, memory } = surroundings;
         let tmp = env.get("TMPDIR").map_or("/tmp", String::as_str);
         let spills = Spills::below(Path::new(tmp), &workspace);
         let usual_names = UsualNames::below(Path::new(tmp), &workspace);
@@ -102,7 +111,8 @@ impl Processes {
         programs.tell_login_shells(&env);
         let env = RwLock::new(Arc::new(env));
         let keeper = Arc::new(Keeper::new(room, forks));
-        Processes { workspace, env, keeper, programs, usual_names, spills, ..Processes::default() }
+        let processes = Processes { workspace, env, keeper, programs, ..Processes::default() };
+        Processes { usual_names, spills, memory, ..processes }
     }
 
     /// The environment of every command, before what a call adds.
@@ -135,7 +145,7 @@ impl Processes {
             timeout: Duration::from_millis(exec.timeout_ms),
             output_cap: exec.output_cap,
         };
-        self.run_into(&spec, BoundedOutput::new(spec.output_cap.min(MAX_OUTPUT_CAP)), cancelled)
+        self.run_into(&spec, self.kept_by_host(spec.output_cap), cancelled)
     }
 
     /// Runs a command of a tool to its end, its time limit or its cancellation. Nothing that it started
@@ -147,6 +157,13 @@ impl Processes {
     /// What is kept of the output of a tool's command.
     pub(super) fn kept(&self, cap: usize) -> BoundedOutput {
         BoundedOutput::spilling(cap.min(MAX_OUTPUT_CAP), self.spills.clone())
+            .watching(self.memory.as_ref().map(MemoryMark::now))
+    }
+
+    /// What is kept of the output of a command of the harness, which has no use for files in the sandbox.
+    pub(super) fn kept_by_host(&self, cap: usize) -> BoundedOutput {
+        let memory = self.memory.as_ref().map(MemoryMark::now);
+        BoundedOutput::new(cap.min(MAX_OUTPUT_CAP)).watching(memory)
     }
 
     fn run_into(
@@ -219,17 +236,6 @@ impl Processes {
         self.start_launcher(spec, streams, writer.into(), stderr, reader)
     }
 
-    /// Starts a command on a terminal.
-    pub(super) fn start_on(
-        &self,
-        spec: &Spec<'_>,
-        terminal: Terminal,
-    ) -> Result<Running, ToolError> {
-        let Terminal { near, far } = terminal;
-        let stdout = far.try_clone().map_err(|err| cannot_start(&err))?;
-        self.start_launcher(spec, Streams::Terminal, stdout, far, near)
-    }
-
     /// Starts a launcher with these streams; `output` is what is followed.
     pub(super) fn start_launcher(
         &self,
@@ -293,23 +299,6 @@ impl Processes {
         self.end_resident(until);
         self.keeper.wait_for_all(until);
     }
-}
-
-/// Executes the program anew as a launcher.
-fn execute(order: &Order, streams: [BorrowedFd<'_>; 3]) -> std::io::Result<Child> {
-    let [input, output, error] = streams;
-    #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
-    let mut command = Command::new("/proc/self/exe");
-    command
-        .args([order.streams.argument(), "--"])
-        .args(&order.argv)
-        .env_clear()
-        .envs(order.env.iter().map(|(name, value)| (name, value)))
-        .current_dir(&order.cwd)
-        .stdin(input.try_clone_to_owned()?)
-        .stdout(output.try_clone_to_owned()?)
-        .stderr(error.try_clone_to_owned()?)
-        .spawn()
 }
 
 pub(super) fn cannot_start(err: &std::io::Error) -> ToolError {
@@ -442,6 +431,11 @@ impl Running {
             Err(err) if matches!(err.kind(), Interrupted | WouldBlock) => {}
             Err(_) => self.output = None,
         }
+    }
+
+    /// Has the lifeline back.
+    pub(super) fn take_back(&mut self, lifeline: Option<PipeWriter>) {
+        self.lifeline = lifeline;
     }
 
     /// Gives the lifeline away: dropping it ends the command. The stop condition is checked only every

@@ -19,7 +19,8 @@ use super::confine::{self, Bounds};
 use super::flow::{Flow, Wake};
 use super::fork_server::ForkServer;
 use super::oom_score::RaisedScore;
-use super::process::Processes;
+use super::memory::MemoryWatch;
+use super::process::{Processes, Surroundings};
 use super::protocol::{
     Answer, Checkpointed, DATA_CHUNK, Exec, FrameError, FrameKind, Hello, MAX_OUTPUT_CAP, Request,
     Response, VERSION, read_frame, write_frame,
@@ -62,6 +63,7 @@ pub struct Options {
 pub fn serve(options: &Options) -> Result<(), String> {
     let mut input = File::from(confine::detach_stdin().map_err(|err| format!("stdin: {err}"))?);
     let output = confine::detach_stdout().map_err(|err| format!("stdout: {err}"))?;
+    let memory = MemoryWatch::of_guest(options.bounds.as_ref());
     // The file of the score is closed to hardened and to confined processes.
     let score = RaisedScore::raise();
     confine::harden_process()?;
@@ -84,10 +86,11 @@ pub fn serve(options: &Options) -> Result<(), String> {
     let folders: Vec<PathBuf> = [options.workspace.clone()].into_iter().chain(home).collect();
     let watch = |budget| WorkspaceQuota::watch(folders, budget);
     let room = options.budget.map(watch).transpose()?;
+    let surroundings = Surroundings { env, room: room.clone(), forks, memory };
     let server = Arc::new(Server {
         output: Mutex::new(output),
         root: open_root(&options.workspace)?,
-        processes: Processes::new(options.workspace.clone(), env, room.clone(), forks),
+        processes: Processes::new(options.workspace.clone(), surroundings),
         room,
         started: purge::now(),
         workspace: options.workspace.clone(),

@@ -3,7 +3,8 @@
 //! A command runs in its call like any other for as long as the call waits. When it has not ended by then it
 //! becomes a session: a thread takes its output, of which the head and the tail are kept, until somebody
 //! asks. It has a launcher of its own, so it ends with everything it started: when the session is cut, when
-//! the guest ends, and at the latest before the tree is collected.
+//! the guest ends, and at the latest before the tree is collected. What a command has put into the background goes on
+//! when it has ended by itself ([`super::background`]).
 //!
 //! Numbers are given in the order in which commands are started, whether they become sessions or not. So the
 //! same calls give the same numbers, however long each of them took.
@@ -22,7 +23,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use super::keeper::Keeper;
+use super::background::{Leaver, Outlived};
 use super::output::BoundedOutput;
 use super::process::{
     Ending, KILL_TIMEOUT, POLL_INTERVAL, Processes, Running, Sink, Spec, TIMED_OUT, cannot_start,
@@ -85,8 +86,8 @@ struct State {
 #[derive(Clone, Debug)]
 struct SessionEnd {
     code: i32,
-    /// Why it did not end by itself; may be empty.
-    why: String,
+    /// Why it did not end by itself, or what goes on after it; may be empty.
+    remark: String,
 }
 
 impl Processes {
@@ -104,17 +105,27 @@ impl Processes {
         let inside = self.enter()?;
         let (number, _seat) = self.sessions.number()?;
         let (streams, stdin, input, note) = streams(stdin)?;
-        let mut running = match streams {
-            Streams::Quiet => self.start(spec, None)?,
-            Streams::Fed(feed) => self.start(spec, Some(feed))?,
+        let mut kept = self.kept(spec.output_cap);
+        let (mut running, outlived) = match streams {
+            Streams::Quiet => self.start_leaving(spec, None)?,
+            Streams::Fed(feed) => self.start_leaving(spec, Some(feed))?,
             Streams::Terminal(terminal) => self.start_on(spec, terminal)?,
         };
-        let mut kept = self.kept(spec.output_cap);
-        let ending =
-            running.follow(&mut kept, started + spec.timeout, &|_| self.interruption(cancelled));
+        let ending = running.follow(&mut kept, started + spec.timeout, &|_| {
+            outlived.ending().or_else(|| self.interruption(cancelled))
+        });
+        if let (Ending::Ended, Some(code)) = (&ending, outlived.code()) {
+            drop(input);
+            let left = self.leaver().leave(running, inside, &mut kept);
+            self.leave(code)?;
+            return Ok(SessionReport {
+                output: kept.finish(code, since(started)),
+                note: [note, left].join("\n").trim().to_owned(),
+            });
+        }
         if matches!(ending, Ending::TimedOut) {
             let session = Session::new(label(spec), stdin, input, kept, &mut running);
-            self.keep(number, &session, running, inside)?;
+            self.keep(number, &session, Live { running, outlived, inside })?;
             return Ok(self.told(number, &session, started, note));
         }
         let status = self.end(running, &mut kept);
@@ -155,7 +166,7 @@ impl Processes {
         mut note: String,
     ) -> SessionReport {
         let (kept, ended) = session.drain();
-        let Some(SessionEnd { code, why }) = ended else {
+        let Some(SessionEnd { code, remark }) = ended else {
             let output = kept.finish(0, since(started));
             return SessionReport {
                 output: CommandOutput { session: Some(number), ..output },
@@ -164,7 +175,7 @@ impl Processes {
         };
         self.sessions.forget(number);
         let full = self.leave(code).err().map(|err| err.to_string());
-        for remark in [why, full.unwrap_or_default()] {
+        for remark in [remark, full.unwrap_or_default()] {
             if !remark.is_empty() {
                 note = remark;
             }
@@ -184,33 +195,48 @@ impl Processes {
     }
 
     /// Makes a session of what runs.
-    fn keep(
-        &self,
-        number: u32,
-        session: &Arc<Session>,
-        running: Running,
-        inside: Option<Inside>,
-    ) -> Result<(), ToolError> {
-        let (keeper, kept) = (Arc::clone(&self.keeper), Arc::clone(session));
+    fn keep(&self, number: u32, session: &Arc<Session>, live: Live) -> Result<(), ToolError> {
+        let (leaver, kept) = (self.leaver(), Arc::clone(session));
         let (hand, take) = sync_channel(1);
         let pump = std::thread::Builder::new().name(format!("session {number}")).stack_size(STACK);
         let spawned = pump.spawn(move || {
-            if let Ok((running, inside)) = take.recv() {
-                kept.pump(&keeper, running, inside);
+            if let Ok(live) = take.recv() {
+                kept.pump(&leaver, live);
             }
         });
         if let Err(err) = spawned {
             session.cut();
-            self.end(running, &mut BoundedOutput::new(0));
+            self.end(live.running, &mut BoundedOutput::new(0));
             return Err(ToolError::tell(format!(
                 "the command was ended: it did not end in time, and cannot be left running ({err})"
             )));
         }
         self.sessions.add(number, Arc::clone(session));
         // The thread is there and waits for it.
-        let _ = hand.send((running, inside));
+        let _ = hand.send(live);
         Ok(())
     }
+}
+
+impl Ending {
+    /// How a session has ended whose launcher gave this exit code.
+    fn of_session(self, code: i32) -> SessionEnd {
+        match self {
+            Ending::Full(why) => {
+                SessionEnd { code: TIMED_OUT, remark: format!("the command was ended: {why}") }
+            }
+            Ending::Ended | Ending::Cancelled | Ending::TimedOut => {
+                SessionEnd { code, remark: String::new() }
+            }
+        }
+    }
+}
+
+/// What runs in a session.
+struct Live {
+    running: Running,
+    outlived: Outlived,
+    inside: Option<Inside>,
 }
 
 /// What a session is called in a list: the beginning of its script.
@@ -266,25 +292,30 @@ impl Session {
     }
 
     /// Takes output until the command has ended. The thread of a session does nothing else.
-    fn pump(&self, keeper: &Keeper, mut running: Running, inside: Option<Inside>) {
+    fn pump(&self, leaver: &Leaver, live: Live) {
+        let Live { mut running, outlived, inside } = live;
+        let keeper = &leaver.keeper;
         let mut sink = Shared(&self.state);
         let never = AtomicBool::new(false);
         let ending = loop {
             let until = Instant::now() + Duration::from_hours(1);
-            match running.follow(&mut sink, until, &|_| keeper.interruption(&never)) {
+            let stop = || outlived.ending().or_else(|| keeper.interruption(&never));
+            match running.follow(&mut sink, until, &|_| stop()) {
                 Ending::TimedOut => {}
                 ending => break ending,
             }
         };
-        self.cut();
-        let code = exit_code(keeper.end(running, &mut sink));
-        drop(inside);
-        let ended = match ending {
-            Ending::Full(why) => {
-                SessionEnd { code: TIMED_OUT, why: format!("the command was ended: {why}") }
+        let ended = match (ending, outlived.code()) {
+            (Ending::Ended, Some(code)) => {
+                // Without one the session has been cut, and so has what was left.
+                running.take_back(lock(&self.lifeline).take());
+                SessionEnd { code, remark: leaver.leave(running, inside, &mut sink) }
             }
-            Ending::Ended | Ending::Cancelled | Ending::TimedOut => {
-                SessionEnd { code, why: String::new() }
+            (ending, _) => {
+                self.cut();
+                let code = exit_code(keeper.end(running, &mut sink));
+                drop(inside);
+                ending.of_session(code)
             }
         };
         *lock(&self.input) = None;

@@ -111,7 +111,43 @@ pub struct CommandOutput {
     /// Standard error, where it was kept apart; `output` and its counts are standard output alone then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<Errors>,
+    /// Processes were ended while it ran, because memory ran out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_of_memory: Option<OutOfMemory>,
 }
+
+impl CommandOutput {
+    /// That processes were ended because memory ran out, in words that go on after a colon.
+    pub fn memory_words(&self) -> Option<String> {
+        self.out_of_memory.map(|ran_out| ran_out.words(self.exit_code))
+    }
+}
+
+/// Memory ran out, so that the kernel ended processes of the sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct OutOfMemory {
+    /// How many.
+    pub killed: u64,
+    /// What all processes may have together; absent where only the machine bounds it.
+    pub limit_mib: Option<u64>,
+}
+
+impl OutOfMemory {
+    /// How it went for a command that ended with this exit code.
+    pub fn words(self, exit_code: i32) -> String {
+        let who = match self.killed {
+            _ if exit_code == KILLED => "killed".to_owned(),
+            1 => "1 process was killed".to_owned(),
+            many => format!("{many} processes were killed"),
+        };
+        let limit = self.limit_mib.map(|mib| format!(" ({mib} MiB)"));
+        let limit = limit.unwrap_or_default();
+        format!("{who}, because the memory of the sandbox{limit} ran out")
+    }
+}
+
+/// The exit code of a command that signal 9 ended.
+pub const KILLED: i32 = 128 + 9;
 
 /// What a command wrote to standard error, like the fields of [`CommandOutput`] about its output.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -30,7 +30,8 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 use secrecy::SecretString;
 
-use patchwright_guest::enforced::Enforced;
+use patchwright_guest::enforced::{Bound, Enforced};
+use patchwright_guest::tool::OutOfMemory;
 
 pub use failure::JOIN_DOCKER;
 pub use patchwright_embedded::{GUEST_SIZE, GUEST_VERSION, guest_binary};
@@ -243,6 +244,14 @@ impl Running {
         self.stopper.ended_services().await
     }
 
+    /// What all processes in it may have of memory together, in MiB; `None` where nothing bounds it.
+    pub fn memory_mib(&self) -> Option<u64> {
+        self.enforced.iter().find_map(|one| match one {
+            Enforced::Memory(Bound::AtMost(mib)) => Some(*mib),
+            _ => None,
+        })
+    }
+
     /// The command that removes it, for a person; `None` where nothing has to be.
     pub fn by_hand(&self) -> Option<String> {
         self.stopper.by_hand()
@@ -297,10 +306,15 @@ pub enum SandboxError {
     Kubernetes { message: String, hint: Option<String>, trouble: Option<EngineTrouble> },
     #[error("image `{image}` is not there and could not be pulled: {message}")]
     NoImage { image: String, message: String },
-    #[error("setup command `{command}` failed with exit code {exit_code}")]
+    #[error(
+        "setup command `{command}` failed with exit code {exit_code}{}",
+        setup::memory(*exit_code, *out_of_memory)
+    )]
     Setup {
         command: String,
         exit_code: i32,
+        /// Processes of it were ended, because memory ran out.
+        out_of_memory: Option<OutOfMemory>,
         output: String,
         /// Hosts that it asked for and that setup may not reach.
         refused: Vec<String>,

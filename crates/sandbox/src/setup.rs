@@ -17,6 +17,7 @@ use patchwright_base::credentials;
 use patchwright_base::redact::Redactor;
 use patchwright_base::text;
 use patchwright_guest::protocol::Exec;
+use patchwright_guest::tool::OutOfMemory;
 
 /// Bytes of a command's output that are read: the first error is in them, as a rule, and the end.
 const OUTPUT: usize = 32 << 10;
@@ -39,6 +40,9 @@ pub struct SetupRun {
     /// It was ended, or did not run, because setup had written more than it may.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub filled_disk: bool,
+    /// Processes of it were ended, because memory ran out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_of_memory: Option<OutOfMemory>,
     pub duration_ms: u64,
     /// What it printed, when it failed: its end, or for reports the first error and the end.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -81,10 +85,17 @@ impl SetupRun {
             }
             (_, true) => "stopped: the time for setup was up".to_owned(),
             (Some(0), _) => "done".to_owned(),
-            (Some(code), _) => format!("failed with exit code {code}"),
+            (Some(code), _) => {
+                format!("failed with exit code {code}{}", memory(code, self.out_of_memory))
+            }
             (None, _) => "not run: the time for setup was up".to_owned(),
         }
     }
+}
+
+/// Why processes of a command with this exit code were ended, behind a colon; empty when memory did not run out.
+pub(crate) fn memory(exit_code: i32, ran_out: Option<OutOfMemory>) -> String {
+    ran_out.map(|ran_out| format!(": {}", ran_out.words(exit_code))).unwrap_or_default()
 }
 
 /// Which setting lets setup reach what it could not; `None` when nothing was refused.
@@ -181,6 +192,7 @@ pub(crate) async fn run(
             timed_out: ended.timed_out,
             duration_ms: ended.duration_ms,
             filled_disk: false,
+            out_of_memory: ended.out_of_memory,
             output: String::new(),
             refused,
             unreached,
@@ -310,13 +322,21 @@ fn filled(spec: &ImageSpec<'_>, command: &str, mut runs: Vec<SetupRun>) -> Faile
 }
 
 fn error(spec: &ImageSpec<'_>, command: &str, ran: SetupRun) -> SandboxError {
-    let SetupRun { exit_code, timed_out, output, refused, unreached, .. } = ran;
+    let SetupRun { exit_code, timed_out, out_of_memory, output, refused, unreached, .. } = ran;
     let command = command.to_owned();
     if timed_out {
         return SandboxError::SetupTime { command, limit: spec.setup_timeout, output };
     }
     let (exit_code, is_offline) = (exit_code.unwrap_or_default(), spec.setup_hosts.is_empty());
-    SandboxError::Setup { command, exit_code, output, refused, unreached, is_offline }
+    SandboxError::Setup {
+        command,
+        exit_code,
+        out_of_memory,
+        output,
+        refused,
+        unreached,
+        is_offline,
+    }
 }
 
 #[cfg(test)]

@@ -432,6 +432,6 @@ async fn restore(
         return Ok(None);
     }
     let restored = checkpoints.restore(recorded).await?;
-    let other_sandbox = phase.run.told_of_move(recorded, phase.baseline);
+    let other_sandbox = phase.run.told_of_move(recorded, phase.baseline)?;
     Ok(Some(RestoredWorkspace { has_new_setup, other_sandbox, ..restored }))
 }

@@ -8,7 +8,6 @@
 use std::fmt::Write;
 
 use patchwright_base::error::Result;
-use patchwright_base::text;
 use patchwright_config::Mode;
 use patchwright_journal::{Entry, Line, SandboxBasis};
 use patchwright_sandbox::setup::SetupRun;
@@ -19,9 +18,7 @@ use sha2::{Digest, Sha256};
 
 use super::run::Run;
 use super::workspace::Workspace;
-
-/// Checks that the model of a run in another sandbox is told the results of.
-const MAX_TOLD: usize = 20;
+use crate::context::{baseline, setup};
 
 /// What a run's sandboxes are based on in this process.
 #[derive(Debug)]
@@ -43,6 +40,10 @@ impl OpenedBasis {
         let how = match basis {
             Some(then) if then.sandbox != now.sandbox => {
                 format!("in the sandbox `{}`, and goes on in `{}`", then.sandbox, now.sandbox)
+            }
+            // Digests of what setup made say nothing to anybody.
+            Some(then) if then.image != now.image && before_setup(then) == before_setup(now) => {
+                "with another result of setup".to_owned()
             }
             Some(then) if then.image != now.image => {
                 format!("in {}, and goes on in {}", then.image, now.image)
@@ -157,37 +158,46 @@ impl Run<'_> {
     }
 
     /// For the model, where it was asked last in another sandbox than that of now.
-    pub(super) fn told_of_move(&self, recorded: &[Line], baseline: &[CheckRun]) -> Option<String> {
+    ///
+    /// # Errors
+    /// When what checks say cannot be put into words.
+    pub(super) fn told_of_move(
+        &self,
+        recorded: &[Line],
+        baseline: &[CheckRun],
+    ) -> Result<Option<String>> {
         let is_asked =
             |entry: &Entry| matches!(entry, Entry::Prompted { .. } | Entry::Replied { .. });
         if !self.was_elsewhere(recorded, is_asked) {
-            return None;
+            return Ok(None);
         }
-        let now = self.basis.get()?;
+        let Some(now) = self.basis.get() else { return Ok(None) };
         let last = self.by_basis(recorded).filter_map(|(entry, is_like)| match entry {
             Entry::WorkspaceOpened { image, basis, .. } if !is_like => Some((image, basis)),
             _ => None,
         });
-        let (image, basis) = last.last()?;
+        let Some((image, basis)) = last.last() else { return Ok(None) };
         let mut told = format!(
             "The sandbox is not like the one before: {}. What you found out about programs and dependencies may not hold \
              any more.",
             now.sentence(image, basis.as_ref())
         );
-        let checks = baseline.iter().take(MAX_TOLD).map(|check| {
-            let end = match check.exit_code {
-                Some(0) => "passed".to_owned(),
-                Some(code) => format!("failed with exit code {code}"),
-                None => "could not be run".to_owned(),
-            };
-            format!("`{}` {end}", text::one_line(&check.command))
-        });
-        let checks: Vec<String> = checks.collect();
-        if !checks.is_empty() {
-            let _ = write!(told, " On the base, checks say now: {}.", checks.join("; "));
+        // As in the opening, of which these parts say what was before.
+        let setup = setup::render(&self.setup.lock());
+        if !setup.is_empty() {
+            let _ = write!(told, "\n\nSetup says now:\n\n{setup}");
         }
-        Some(told)
+        let checks = baseline::render(baseline)?;
+        if !checks.is_empty() {
+            let _ = write!(told, "\n\nOn the base, checks say now:\n\n{checks}");
+        }
+        Ok(Some(told))
     }
+}
+
+/// The image that setup ran in, or without setup the whole.
+fn before_setup(basis: &SandboxBasis) -> &str {
+    basis.image.split_once(" with setup (").map_or(basis.image.as_str(), |(base, _)| base)
 }
 
 fn digest(parts: &impl Serialize) -> String {

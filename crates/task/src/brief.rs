@@ -40,8 +40,6 @@ use patchwright_types::evidence::CheckRun;
 
 /// Files that are looked at for instructions and skills.
 const MAX_PATHS: usize = 500_000;
-/// Characters of an image's name.
-const MAX_IMAGE: usize = 120;
 
 /// What is known before the sandbox runs.
 #[derive(Debug, Default)]
@@ -283,27 +281,21 @@ impl Brief {
     ) {
         self.services = services::render(&run.services.report());
         self.found = probe::look(sandbox, image, &self.toolchains).await;
-        // A digest tells a model nothing.
-        let name = image.description.split('@').next().unwrap_or_default();
-        self.image = name.chars().take(MAX_IMAGE).collect();
+        self.image = environment::image_name(&image.description);
     }
 
     fn environment(&self, run: &Run<'_>, sandbox: &Running) -> Result<Environment> {
-        let writable = match self.mode {
-            Mode::Execute => vec![sandbox.workspace.clone(), "$TMPDIR (not kept)".to_owned()],
-            Mode::Review => vec![format!("{} (not kept)", sandbox.workspace), "$TMPDIR".to_owned()],
-            Mode::Plan => Vec::new(),
-        };
         let limits = &run.config.limits;
         Ok(Environment {
             cwd: sandbox.workspace.clone(),
             shell: sandbox.client.hello().shell.clone(),
             date: run.world.clock.now().format("%Y-%m-%d").to_string(),
             allowed_hosts: allowed_hosts(run)?,
-            writable,
+            writable: environment::writable(self.mode, &sandbox.workspace),
             sandbox: sandbox_words(run),
             image: if has_image(run) { self.image.clone() } else { String::new() },
             found: self.found.clone(),
+            memory_mib: sandbox.memory_mib().filter(|_| self.mode != Mode::Plan),
             command_timeout: (self.mode != Mode::Plan).then_some(limits.command_timeout),
             time_budget: run.remaining(),
             max_turns: limits.max_turns,

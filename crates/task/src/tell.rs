@@ -32,7 +32,11 @@ fn say(ui: Ui, what: &AgentEvent<'_>, agent: Option<&str>) {
     let who = agent.map(|agent| format!("[{agent}] ")).unwrap_or_default();
     match what {
         AgentEvent::CallStarted { call, .. } => {
-            ui.say(&format!("· {who}{} {}", call.name, first_line(call.payload.as_str())));
+            ui.say(&format!(
+                "· {who}{} {}",
+                call.name,
+                in_short(&call.name, call.payload.as_str())
+            ));
         }
         AgentEvent::CallEnded { call, is_nested: false, success, took, .. } => {
             let ended = if *success { "ok" } else { "failed" };
@@ -139,9 +143,64 @@ fn words(events: &EventTeller, turn: u32, reply: &Reply, agent: Option<&str>) {
     }
 }
 
+/// What begins the name of a file in a patch.
+const FILE_MARKS: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
+/// Files of a patch that are named.
+const MAX_FILES: usize = 5;
+
+/// What a call is about, for one line of talk: the files of a patch, whose first line is always the same, or the
+/// beginning of its arguments.
+fn in_short(tool: &str, arguments: &str) -> String {
+    let files = patched(arguments);
+    // A script tells of the calls in it by itself.
+    if files.is_empty() || tool == "exec" {
+        return first_line(arguments);
+    }
+    let more = match files.len().saturating_sub(MAX_FILES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}", files.iter().take(MAX_FILES).copied().collect::<Vec<_>>().join(", "))
+}
+
+/// The files of a patch, as it names them; its line ends may be written as in JSON.
+fn patched(arguments: &str) -> Vec<&str> {
+    let Some((_, patch)) = arguments.split_once("*** Begin Patch") else { return Vec::new() };
+    let mut files: Vec<&str> = Vec::new();
+    for line in patch.split('\n').flat_map(|line| line.split("\\n")) {
+        let name = FILE_MARKS.into_iter().find_map(|mark| line.strip_prefix(mark));
+        if let Some(name) = name.map(str::trim_end).filter(|name| !files.contains(name)) {
+            files.push(name);
+        }
+    }
+    files
+}
+
 /// The beginning of a call's arguments, for one line of talk.
 fn first_line(text: &str) -> String {
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let short: String = line.chars().take(100).collect();
     if short.len() < text.trim().len() { format!("{short} …") } else { short }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_is_told_by_its_files() {
+        let patch = "*** Begin Patch\n*** Update File: src/a.py\n@@ def f():\n-x\n+*** Add File: no\n\
+                     *** Add File: tests/b.py\n+y\n*** Update File: src/a.py\n@@\n+z\n*** End Patch\n";
+        let json = serde_json::json!({ "input": patch }).to_string();
+        let heredoc = format!("apply_patch <<'EOF'\n{patch}EOF\n");
+        for arguments in [patch, &json, &serde_json::json!(patch).to_string(), &heredoc] {
+            assert_eq!(in_short("apply_patch", arguments), "src/a.py, tests/b.py", "{arguments}");
+        }
+        let many: String = (0..7).map(|n| format!("*** Delete File: {n}\n")).collect();
+        let many = format!("*** Begin Patch\n{many}*** End Patch");
+        assert_eq!(in_short("apply_patch", &many), "0, 1, 2, 3, 4 and 2 more");
+        let script = format!("const a = 1;\ntools.apply_patch({json})");
+        assert_eq!(in_short("exec", &script), "const a = 1; …");
+        assert_eq!(in_short("shell", "{\"command\":\"ls\"}"), "{\"command\":\"ls\"}");
+    }
 }

@@ -11,7 +11,7 @@ use patchwright_base::text;
 use patchwright_ecosystems::results::{self, Report};
 use patchwright_ecosystems::setup::absent_packages;
 use patchwright_guest::protocol::{Exec, MAX_OUTPUT_CAP};
-use patchwright_guest::tool::CommandOutput;
+use patchwright_guest::tool::{CommandOutput, KILLED};
 use patchwright_sandbox::client::{Client, GuestError};
 use patchwright_tools::piped;
 use patchwright_types::evidence::{CheckRun, Evidence, EvidenceRow};
@@ -165,6 +165,8 @@ async fn of_output(
     report: Option<String>,
 ) -> CheckRun {
     let hint = results::runner_of(&check.command);
+    let memory =
+        output.memory_words().map(|words| format!("{words}; `container.memory` is the limit"));
     let CommandOutput { exit_code, timed_out, duration_ms, output, omitted_bytes, .. } = output;
     let parsing = move || {
         let files: Vec<&str> = report.iter().map(String::as_str).collect();
@@ -183,7 +185,9 @@ async fn of_output(
     let missing = if is_judged { None } else { missing() };
     let note = match exit_code {
         _ if timed_out => Some(stopped(timeout, check.why_short)),
-        137 => Some("killed, perhaps for want of memory".to_owned()),
+        0 => missing.clone(),
+        _ if memory.is_some() => memory,
+        KILLED => Some("killed, perhaps for want of memory".to_owned()),
         _ => missing.clone(),
     };
     CheckRun {

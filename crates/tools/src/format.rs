@@ -52,11 +52,9 @@ impl Style<'_> {
                 codex(command, tokens)
             }
         };
-        if !output.text.is_empty() {
-            if !text.ends_with('\n') {
-                text.push('\n');
-            }
-            text.push_str(&output.text);
+        let memory = memory_note(command).unwrap_or_default();
+        for note in [&output.text, &memory].into_iter().filter(|note| !note.is_empty()) {
+            add_line(&mut text, note);
         }
         (self.redact)(&text)
     }
@@ -107,9 +105,13 @@ impl Style<'_> {
             };
             let (tokens, for_errors) = truncate::shared(command, tokens);
             let errors = command.errors.as_ref().map(|it| truncate::errors(it, for_errors).text);
+            let mut errors = errors.unwrap_or_default();
+            if let Some(note) = memory_note(command) {
+                add_line(&mut errors, &note);
+            }
             // A secret is found in the text itself, not in its JSON.
             let stdout = (self.redact)(&truncate::command(command, tokens, WHOLE).text);
-            let stderr = (self.redact)(&errors.unwrap_or_default());
+            let stderr = (self.redact)(&errors);
             json!({"stdout": stdout, "stderr": stderr, "outcome": outcome})
         };
         Value::Array(commands.iter().map(chunk).collect()).to_string()
@@ -158,7 +160,29 @@ fn in_words(command: &CommandOutput, tokens: u64) -> String {
         text.push_str("Errors:\n");
         text.push_str(&truncate::errors(errors, for_errors).text);
     }
+    if let Some(note) = memory_note(command) {
+        add_line(&mut text, &note);
+    }
     text
+}
+
+/// What a model is told of a command during which memory ran out; of itself it sees an exit code at most.
+pub(crate) fn memory_note(command: &CommandOutput) -> Option<String> {
+    let words = command.memory_words()?;
+    let (first, rest) = words.split_at_checked(1)?;
+    Some(format!(
+        "{}{rest}. Use less at a time: fewer parallel jobs, smaller pieces, no large files in /tmp, which is \
+         memory as well.",
+        first.to_uppercase()
+    ))
+}
+
+/// Adds a line to a text that may end within one.
+fn add_line(text: &mut String, line: &str) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(line);
 }
 
 /// Most tokens that a call asks for.

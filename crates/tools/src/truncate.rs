@@ -172,6 +172,7 @@ mod tests {
             session: None,
             saved: None,
             errors: None,
+            out_of_memory: None,
         };
         assert_eq!(
             command(&output, 100, ""),

@@ -93,5 +93,6 @@ fn not_run() -> CommandOutput {
         session: None,
         saved: None,
         errors: None,
+        out_of_memory: None,
     }
 }

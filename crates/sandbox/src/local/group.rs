@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::ContainerLimits;
+use patchwright_guest::control_group::Mount;
 use patchwright_guest::enforced::{Bound, Enforced};
 
 /// How long the last processes of a group may take to vanish.
@@ -243,44 +244,6 @@ fn enabled(folder: &Path) -> Vec<Controller> {
     let text = fs_err::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
     let is_there = |one: &Controller| text.split_ascii_whitespace().any(|word| word == one.word());
     CONTROLLERS.into_iter().filter(is_there).collect()
-}
-
-/// A mounted hierarchy. Source: `proc_pid_mountinfo(5)`.
-struct Mount {
-    /// The group that is mounted.
-    root: PathBuf,
-    point: PathBuf,
-    version: u8,
-    /// Options of the file system: the controllers, in version 1.
-    options: Vec<String>,
-}
-
-impl Mount {
-    fn parse(line: &str) -> Option<Mount> {
-        let (ours, theirs) = line.split_once(" - ")?;
-        let mut ours = ours.split(' ').skip(3);
-        let (root, point) = (ours.next()?, ours.next()?);
-        let mut theirs = theirs.split(' ');
-        let version = match theirs.next()? {
-            "cgroup" => 1,
-            "cgroup2" => 2,
-            _ => return None,
-        };
-        let options = theirs.nth(1)?.split(',').map(str::to_owned).collect();
-        Some(Mount { root: root.into(), point: point.into(), version, options })
-    }
-
-    /// Where our own group is in this hierarchy, by a line of `/proc/self/cgroup`.
-    fn path_of(&self, line: &str) -> Option<PathBuf> {
-        let mut parts = line.splitn(3, ':');
-        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-        let is_this = match self.version {
-            2 => controllers.is_empty(),
-            _ => controllers.split(',').any(|one| self.options.iter().any(|it| it == one)),
-        };
-        let below = Path::new(path).strip_prefix(&self.root).ok().filter(|_| is_this)?;
-        Some(self.point.join(below))
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::setup::escape;
+use patchwright_config::Mode;
+
+/// Characters of an image's name.
+const MAX_IMAGE: usize = 120;
 
 /// The facts, as they are enforced.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,6 +28,8 @@ pub struct Environment {
     pub image: String,
     /// What was found in it.
     pub found: InstalledPrograms,
+    /// What all commands may have of memory together; unknown when absent.
+    pub memory_mib: Option<u64>,
     /// How long one command may take; unknown when absent.
     pub command_timeout: Option<Duration>,
     /// What is left of the run's time.
@@ -40,6 +46,22 @@ pub struct Environment {
     pub sparse: Vec<String>,
     /// The commands by which the change will be judged.
     pub checks: Vec<String>,
+}
+
+/// Where commands may write in a run of this mode.
+pub fn writable(mode: Mode, workspace: &str) -> Vec<String> {
+    match mode {
+        Mode::Execute => vec![workspace.to_owned(), "$TMPDIR (not kept)".to_owned()],
+        Mode::Review => vec![format!("{workspace} (not kept)"), "$TMPDIR".to_owned()],
+        Mode::Plan => Vec::new(),
+    }
+}
+
+/// An image by its name, and whether setup was done in it. Its digests tell a model nothing.
+pub fn image_name(description: &str) -> String {
+    let words = description.split(' ').filter(|word| !word.starts_with("(sha256:"));
+    let words: Vec<&str> = words.filter_map(|word| word.split("@sha256:").next()).collect();
+    words.join(" ").chars().take(MAX_IMAGE).collect()
 }
 
 /// Programs in the sandbox, by the names of [`TOOLCHAINS`] and [`PROGRAMS`] alone: what a container
@@ -238,6 +260,9 @@ pub fn render(environment: &Environment) -> String {
     row("network_access", &network_words(environment));
     row("shell", &environment.shell);
     row("current_date", &environment.date);
+    if let Some(mib) = environment.memory_mib {
+        row("memory", &format!("{mib} MiB for all that runs and for files in /tmp together"));
+    }
     // A command that takes longer than the run may is ended with it.
     if let Some(limit) = environment.command_timeout.filter(|it| *it < environment.time_budget) {
         row("command_timeout", &format!("at most {}", words(limit)));
@@ -287,7 +312,19 @@ fn in_one_line(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::context::environment::parse_probe;
+    use crate::context::environment::{image_name, parse_probe};
+
+    #[test]
+    fn an_image_has_no_digests_for_a_model() {
+        for (description, expected) in [
+            ("python:3.13@sha256:00ff", "python:3.13"),
+            ("app:1 (sha256:00ff)", "app:1"),
+            ("app:1 (sha256:00ff) with setup (sha256:11ee)", "app:1 with setup"),
+            ("ghcr.io/acme/ci:2@sha256:00 with setup (sha256:11)", "ghcr.io/acme/ci:2 with setup"),
+        ] {
+            assert_eq!(image_name(description), expected, "{description}");
+        }
+    }
 
     /// A container says anything; only names and numbers that are known here come through.
     #[test]

@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use crate::format::memory_note;
 use crate::truncate;
 use patchwright_guest::tool::{CommandOutput, Image, Part, ToolOutput};
 
@@ -16,8 +17,11 @@ pub(crate) fn value(output: &ToolOutput) -> Value {
     let mut fields = Map::new();
     if let Some(command) = &output.command {
         self::command(&mut fields, command);
+        // One that memory ran out for has said so.
         if !output.text.is_empty() {
-            fields.insert("note".to_owned(), json!(output.text));
+            let notes = [Some(output.text.clone()), memory_note(command)];
+            let notes: Vec<String> = notes.into_iter().flatten().collect();
+            fields.insert("note".to_owned(), json!(notes.join("\n")));
         }
     } else if output.commands.is_empty() {
         fields.insert("output".to_owned(), json!(output.text));
@@ -60,6 +64,9 @@ fn command(fields: &mut Map<String, Value>, command: &CommandOutput) {
         fields.insert("timed_out".to_owned(), json!(true));
     }
     fields.insert("wall_time_seconds".to_owned(), json!(seconds));
+    if let Some(note) = memory_note(command) {
+        fields.insert("note".to_owned(), json!(note));
+    }
     if command.omitted_bytes > 0 {
         fields.insert("omitted_bytes".to_owned(), json!(command.omitted_bytes));
     }
