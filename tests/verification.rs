@@ -130,6 +130,30 @@ fn what_failed_elsewhere_and_still_does_is_no_reason_against_what_was_repaired()
     assert!(pull.body.contains("fixed 1 · broke 0 · 1 fails as before"), "{}", pull.body);
 }
 
+/// It fails in every sandbox, and says why.
+const OUTSIDE: &str = "import socket\nimport unittest\n\n\nclass Outside(unittest.TestCase):\n    def test_fetch(self):\n        socket.create_connection(('example.com', 80), timeout=5)\n";
+
+#[test]
+fn tests_that_find_no_network_before_and_after_make_no_draft_and_are_not_given_back() {
+    let files = [PYTHON, &[("tests/test_outside.py", OUTSIDE)]].concat();
+    let sandboxes: [fn(TestWorld) -> TestWorld; 2] = [TestWorld::in_docker, |world| world];
+    for in_sandbox in sandboxes {
+        let turns = [repair(), say("Add instead of subtracting")];
+        let world = in_sandbox(TestWorld::new(github_with(&files), turns));
+        world.issue().expect(0);
+        let opening = world.model.requests()[0].body.to_string();
+        let title = "Tests that need a network, which checks do not have (1)";
+        assert!(opening.contains(title), "{opening}");
+        assert_eq!(world.model.requests().len(), 2);
+        let pull = &world.github.pulls()[0];
+        assert!(!pull.draft && pull.body.contains("Fixes #7"), "{}", pull.body);
+        let said = "fixed 1 · broke 0 · 1 fails for want of a network, as before";
+        assert!(pull.body.contains(said), "{}", pull.body);
+        assert!(!pull.body.contains("Not all checks pass"), "{}", pull.body);
+        assert_eq!(result(&world)["conclusion"], "done");
+    }
+}
+
 #[test]
 fn a_test_that_the_change_broke_counts_where_its_check_was_red_before() {
     let files = [PYTHON, &[("tests/test_elsewhere.py", ELSEWHERE)]].concat();

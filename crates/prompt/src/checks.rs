@@ -138,6 +138,10 @@ fn lists_of(tests: &Comparison) -> Vec<NamedList> {
             &tests.no_longer_passing,
         ),
         NamedList::new("Tests that failed before your change and still fail", &tests.still_failing),
+        NamedList::new(
+            "Tests that need a network, which checks do not have, and fail as before",
+            &tests.without_network,
+        ),
         NamedList::new(gone, &tests.gone),
         NamedList::new("Tests that passed before and no longer run", &tests.dropped),
         NamedList::new("Tests that your change repaired", &tests.fixed),
@@ -211,15 +215,7 @@ pub fn baseline(runs: &[CheckRun]) -> Result<String> {
     let texts: Vec<&str> = outputs.iter().map(String::as_str).collect();
     let tag = tag_of(&texts);
     let checks = runs.iter().zip(&outputs).map(|(run, output)| {
-        let bad: Vec<String> =
-            run.tests.iter().flat_map(TestResults::bad).map(str::to_owned).collect();
-        let lists: Vec<Value> = if bad.is_empty() {
-            Vec::new()
-        } else {
-            let list =
-                NamedList { title: "Tests that fail".to_owned(), count: bad.len(), names: bad };
-            vec![list.value()]
-        };
+        let lists = failing_before(run);
         context! { command => run.command.as_str(), verdict => state(run), lists, output }
     });
     let checks: Vec<Value> = checks.collect();
@@ -227,6 +223,27 @@ pub fn baseline(runs: &[CheckRun]) -> Result<String> {
     // What was printed cannot end the block.
     let (inside, end) = text.split_at(text.len().saturating_sub("</baseline>".len()));
     Ok(inside.replace("</baseline", "&lt;/baseline") + end)
+}
+
+/// The tests that fail before the work, those apart that no work can repair.
+fn failing_before(run: &CheckRun) -> Vec<Value> {
+    let without_network: BTreeSet<&str> =
+        run.tests.iter().flat_map(TestResults::without_network).collect();
+    let bad = run.tests.iter().flat_map(TestResults::bad);
+    let bad: Vec<&str> = bad.filter(|name| !without_network.contains(name)).collect();
+    let listed = |title: &str, names: Vec<&str>| NamedList {
+        title: title.to_owned(),
+        count: names.len(),
+        names: names.into_iter().map(str::to_owned).collect(),
+    };
+    let lists = [
+        listed("Tests that fail", bad),
+        listed(
+            "Tests that need a network, which checks do not have",
+            without_network.into_iter().collect(),
+        ),
+    ];
+    lists.iter().filter(|list| list.count > 0).map(NamedList::value).collect()
 }
 
 fn state(run: &CheckRun) -> String {

@@ -186,6 +186,7 @@ pub(super) fn lists(tests: &Comparison) -> Vec<(&'static str, &Names)> {
         (new_failing, &tests.new_failing),
         ("Failed once of two times before, and fail each time now", &tests.no_longer_passing),
         ("Fail as before", &tests.still_failing),
+        ("Fail for want of a network, as before", &tests.without_network),
         ("Flaky: failed in one of two runs of the same tree", &tests.flaky),
         (gone, &tests.gone),
         ("Passed before, and no longer run", &tests.dropped),
@@ -230,7 +231,9 @@ pub(super) fn word(run: &CheckRun, standing: Standing) -> String {
     let sign = match run.exit_code {
         _ if run.timed_out => "",
         Some(0) if word == "passed" => "✅ ",
-        Some(_) if word.starts_with("flaky") || word.starts_with("no test ran") => "⚠️ ",
+        Some(_) if ["flaky", "no test ran", "no network"].iter().any(|it| word.starts_with(it)) => {
+            "⚠️ "
+        }
         Some(0) if matches!(standing, Standing::Silenced | Standing::Altered) => "⚠️ ",
         _ if word.starts_with("failed") => "❌ ",
         _ => "",
@@ -264,6 +267,9 @@ pub(super) fn plain_word(run: &CheckRun, standing: Standing) -> String {
         }
         Some(code) if standing == Standing::Flaky => {
             format!("flaky: failed ({code}), only in tests that come and go")
+        }
+        Some(code) if standing == Standing::NoNetwork => {
+            format!("no network: failed ({code}), only in tests that need one")
         }
         Some(code) if run.runner_broke_off() => format!("failed ({code}): its tests broke off"),
         Some(code) => format!("failed ({code})"),

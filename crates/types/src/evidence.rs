@@ -140,6 +140,8 @@ pub enum Standing {
     Broken,
     /// It failed before and still does, and nothing in it got better.
     StillFailing,
+    /// It failed before and still does, and all tests that fail in it find no network, as before.
+    NoNetwork,
     /// It failed before and still does; the change repaired tests of it and broke none.
     Improved,
     /// It failed before and ends well now, and nothing was repaired: tests that failed are taken out or skipped.
@@ -223,6 +225,14 @@ impl EvidenceRow {
             Some(tests) if tests.is_worse() || self.broke_off() => Standing::Broken,
             // Tests that only came and went before do not explain a check that fails without any.
             Some(tests) if is_flaky_only(tests) && head.has_bad_tests() => Standing::Flaky,
+            Some(tests)
+                if has_failed
+                    && base.is_some_and(|base| base.exit_code == head.exit_code)
+                    && !head.timed_out
+                    && lacks_only_network(head, tests) =>
+            {
+                Standing::NoNetwork
+            }
             // Among failures without a name may be any test.
             Some(tests)
                 if has_failed
@@ -294,6 +304,15 @@ fn is_flaky_only(tests: &Comparison) -> bool {
         && !tests.is_partial
 }
 
+/// Each failure that the runner counts is of a test that found no network, or of one that comes and goes.
+fn lacks_only_network(head: &CheckRun, tests: &Comparison) -> bool {
+    let bad = head.tests.as_ref().map_or(0, |tests| tests.counts.bad());
+    let explained = tests.without_network.count + tests.flaky.count;
+    let is_whole = !tests.is_partial && !tests.is_base_partial && tests.nameless == 0;
+    let hides = !tests.gone.is_empty() || !tests.altered.is_empty();
+    is_whole && !hides && !tests.without_network.is_empty() && bad <= explained as u64
+}
+
 /// All checks, before and after.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Evidence {
@@ -326,8 +345,9 @@ impl Evidence {
     /// What the checks say about the change, in one word.
     pub fn verdict(&self) -> Verdict {
         let failed = self.failed().len();
-        let passes =
-            |row: &&EvidenceRow| matches!(row.standing(), Standing::Passed | Standing::Flaky);
+        let passes = |row: &&EvidenceRow| {
+            matches!(row.standing(), Standing::Passed | Standing::Flaky | Standing::NoNetwork)
+        };
         match self.rows.iter().filter(passes).count() {
             _ if failed > 0 => Verdict::Failed(failed),
             0 => Verdict::None,
@@ -388,7 +408,7 @@ impl Evidence {
 /// What the checks say about a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All checks passed; how many there are.
+    /// No check failed that could be run whole; how many there are.
     Passed(usize),
     /// This many checks failed.
     Failed(usize),
@@ -504,6 +524,57 @@ mod tests {
         let head = twice(cargo(&[("a", false), ("b", true)]), cargo(&[("a", true), ("b", false)]));
         let row = EvidenceRow::new(Some(green), Some(head));
         assert_eq!(row.standing(), Standing::Flaky);
+    }
+
+    #[test]
+    fn tests_that_find_no_network_are_not_held_against_the_change() {
+        let fails = |tests: &[(&str, &str)]| {
+            let why = |(name, why): &(&str, &str)| format!("FAILED t.py::{name} - {why}\n");
+            let lines: Vec<String> = tests.iter().map(why).collect();
+            run(
+                1,
+                &format!(
+                    "{}{} failed, {} passed in 0.04s\n",
+                    lines.concat(),
+                    tests.len(),
+                    11 - tests.len()
+                ),
+            )
+        };
+        let away = ("test_get", "OSError: [Errno 101] Network is unreachable");
+        let wrong = ("test_sum", "assert 1 == 2");
+        let both = || fails(&[away, wrong]);
+        let hides =
+            run(1, "FAILED t.py::test_get - Network is unreachable\n2 failed, 9 passed in 0.04s\n");
+        let rows = [
+            ("as before", fails(&[away]), fails(&[away]), Standing::NoNetwork),
+            ("the other is repaired", both(), fails(&[away]), Standing::NoNetwork),
+            ("the other is not", both(), both(), Standing::StillFailing),
+            (
+                "it ends in another way",
+                fails(&[away]),
+                CheckRun { exit_code: Some(2), ..fails(&[away]) },
+                Standing::StillFailing,
+            ),
+            ("another breaks", fails(&[away]), both(), Standing::Broken),
+            ("it reached something before", fails(&[wrong]), fails(&[away]), Standing::Broken),
+            ("one has no name", hides.clone(), hides, Standing::StillFailing),
+            (
+                "the check passed before",
+                run(0, "10 passed in 0.04s\n"),
+                fails(&[away]),
+                Standing::Broken,
+            ),
+        ];
+        for (about, base, head, expected) in rows {
+            let row = EvidenceRow::new(Some(base), Some(head));
+            assert_eq!(row.standing(), expected, "{about}");
+            let evidence = Evidence { rows: vec![row.short()], ..Evidence::default() };
+            assert_eq!(evidence.rows[0].standing(), expected, "{about}, in short");
+            let is_held_against = expected != Standing::NoNetwork;
+            assert_eq!(evidence.is_red(), is_held_against, "{about}");
+            assert_eq!(evidence.verdict() != Verdict::Passed(1), is_held_against, "{about}");
+        }
     }
 
     #[test]

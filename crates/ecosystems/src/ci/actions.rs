@@ -115,6 +115,8 @@ fn parsed(files: &Files<'_>, plan: &mut CiPlan) -> Vec<Workflow> {
             Err(why) => plan.note(&path, why),
         }
     }
+    // What pull requests are judged by comes before what runs for pushes alone, such as releases.
+    workflows.sort_by_key(|it| !it.is_for_agents() && it.is_push_only());
     workflows
 }
 
@@ -142,6 +144,11 @@ impl Workflow {
 
     fn is_about_changes(&self) -> bool {
         self.event().is_some_and(|on| is_about_changes(on, EVENTS))
+    }
+
+    /// No pull request sets it off.
+    fn is_push_only(&self) -> bool {
+        self.event().is_some_and(|on| !is_about_changes(on, PULL_REQUESTS))
     }
 
     /// Other repositories may call it, as far as this one can tell.
@@ -195,8 +202,7 @@ impl Workflow {
             plan.note(&self.path, "has no jobs");
         }
         let is_for_agents = self.is_for_agents();
-        let is_push_only = self.event().is_some_and(|on| !is_about_changes(on, PULL_REQUESTS));
-        let skipped = self.skipped(inputs, is_push_only);
+        let skipped = self.skipped(inputs, self.is_push_only());
         let mut needs = BTreeMap::new();
         let mut parts_left = MAX_PARTS;
         for (name, job) in self.jobs() {
@@ -206,7 +212,7 @@ impl Workflow {
             let known = ExpressionValues {
                 inputs: inputs.clone(),
                 needs: needs.clone(),
-                is_push_only,
+                is_push_only: self.is_push_only(),
                 ..ExpressionValues::default()
             };
             let mut entries = MatrixEntry::all_of(job, &known);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Status, TestResults};
+use super::{Status, TestResults, network};
 
 /// Most names of one list; the numbers are whole.
 const MAX_NAMES: usize = 200;
@@ -42,8 +42,11 @@ pub struct Comparison {
     pub fixed: Names,
     /// Passed on the base, and is bad on the head in all of its runs.
     pub broke: Names,
-    /// Bad on both sides.
+    /// Bad on both sides, those of `without_network` aside.
     pub still_failing: Names,
+    /// Bad on both sides, and both times for want of a network, by what the failure says.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub without_network: Names,
     /// Bad on the head, and not there on the base: tests that the change adds, or that the base's runner broke off before.
     pub new_failing: Names,
     /// Passes on the head, and not there on the base.
@@ -108,6 +111,11 @@ impl Comparison {
         let nameless = usize::try_from(self.nameless).unwrap_or(usize::MAX);
         let optional = [
             (self.still_failing.count, verb(self.still_failing.count), "as before"),
+            (
+                self.without_network.count,
+                verb(self.without_network.count),
+                "for want of a network, as before",
+            ),
             (self.new_failing.count, new_word, verb(self.new_failing.count)),
             (nameless, verb(nameless), "without a name"),
             (
@@ -128,11 +136,12 @@ impl Comparison {
     }
 
     /// All lists, in the order of the fields.
-    pub fn lists_mut(&mut self) -> [&mut Names; 11] {
+    pub fn lists_mut(&mut self) -> [&mut Names; 12] {
         let Comparison {
             fixed,
             broke,
             still_failing,
+            without_network,
             new_failing,
             new_passing,
             no_longer_passing,
@@ -149,6 +158,7 @@ impl Comparison {
             fixed,
             broke,
             still_failing,
+            without_network,
             new_failing,
             new_passing,
             no_longer_passing,
@@ -251,6 +261,13 @@ impl<'a> Side<'a> {
         state(first, name) == State::Bad && !is_in_doubt && state(again, name) == State::Passed
     }
 
+    /// It failed for want of a network each time that it failed.
+    fn is_without_network(&self, name: &str) -> bool {
+        let tests = self.runs.iter().filter_map(|run| run.tests.get(name));
+        let mut failed = tests.filter(|test| test.status.is_bad()).peekable();
+        failed.peek().is_some() && failed.all(|test| network::is_missing(&test.detail))
+    }
+
     fn names(&self) -> impl Iterator<Item = &'a str> {
         // Beside a first run that came to its end, the second only tells what is flaky.
         let other = self.other.filter(|_| self.runs.first().is_some_and(|first| !first.finished));
@@ -285,6 +302,11 @@ pub fn compare(base: &[TestResults], head: &[TestResults]) -> Comparison {
                 found.no_longer_passing.push(name);
             }
             _ if base.is_flaky(name) || head.is_flaky(name) => found.flaky.push(name),
+            (State::Bad, State::Bad)
+                if base.is_without_network(name) && head.is_without_network(name) =>
+            {
+                found.without_network.push(name);
+            }
             (State::Bad, State::Bad) => found.still_failing.push(name),
             (State::Bad, State::Passed) if is_doubtful && !is_named => found.gone.push(name),
             (State::Bad, State::Passed) => {

@@ -13,6 +13,7 @@ mod go;
 mod java;
 mod javascript;
 mod junit;
+mod network;
 mod other;
 mod php;
 mod prove;
@@ -234,6 +235,12 @@ impl TestResults {
     pub fn bad(&self) -> impl Iterator<Item = &str> {
         let bad = self.tests.iter().filter(|(_, test)| test.status.is_bad());
         bad.map(|(name, _)| name.as_str())
+    }
+
+    /// Names of the failed tests whose failure says that there was no network.
+    pub fn without_network(&self) -> impl Iterator<Item = &str> {
+        let bad = self.tests.iter().filter(|(_, test)| test.status.is_bad());
+        bad.filter(|(_, test)| network::is_missing(&test.detail)).map(|(name, _)| name.as_str())
     }
 
     fn join(&mut self, other: TestResults) {

@@ -59,7 +59,7 @@ fn cell(run: Option<&CheckRun>, standing: Standing) -> Markup {
             "warn"
         }
         run if run.passed() => "good",
-        run if run.failed() => "bad",
+        run if run.failed() && standing != Standing::NoNetwork => "bad",
         _ => "warn",
     };
     html! {
