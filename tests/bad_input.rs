@@ -208,12 +208,12 @@ fn with_an_unknown_key_in_the_operators_configuration() {
             exit 2
             --- stderr
             error: configuration `config.yml` is not valid
-              cause: error: line 2 column 3: unknown field `max-turn`, expected one of max-turns, max-cost-usd, max-tokens, timeout, command-timeout, setup-timeout, verify-rounds
+              cause: error: line 2 column 3: unknown key `max-turn`; did you mean `max-turns`?
              --> <input>:2:3
               |
             1 | limits:
             2 |   max-turn: 3
-              |   ^ unknown field `max-turn`, expected one of max-turns, max-cost-usd, max-tokens, timeout, command-timeout, setup-timeout, verify-rounds
+              |   ^ unknown key `max-turn`; did you mean `max-turns`?
 
             hint: every key is described in `docs/configuration.md`
         "#]],
@@ -307,13 +307,13 @@ fn with_a_repository_configuration_that_is_not_valid() {
         exit 2
         --- stderr
         error: configuration `.github/patchwright.yml` is not valid
-          cause: error: line 3 column 1: unknown field `nonsense`, expected one of model, fallback-models, attempts, attempt-models, attempts-at-once, judge-model, base-url, effort, wire, profile, instructions, personality, memory, mode, output-schema, hosted-tools, stateful, web-search, models, endpoints, sandbox-pod-template, image, images, setup, setup-required, setup-again, services, verify, mcp, checkout, limits, container, policy, publish, commits, review, respond, triage, access, network, tools, identity
+          cause: error: line 3 column 1: unknown key `nonsense`
          --> <input>:3:1
           |
         1 | verify:
         2 |   - sh test.sh
         3 | nonsense: 1
-          | ^ unknown field `nonsense`, expected one of model, fallback-models, attempts, attempt-models, attempts-at-once, judge-model, base-url, effort, wire, profile, instructions, personality, memory, mode, output-schema, hosted-tools, stateful, web-search, models, endpoints, sandbox-pod-template, image, images, setup, setup-required, setup-again, services, verify, mcp, checkout, limits, container, policy, publish, commits, review, respond, triage, access, network, tools, identity
+          | ^ unknown key `nonsense`
 
         hint: every key is described in `docs/configuration.md`
     "#]].assert_eq(&output.text());
@@ -411,6 +411,7 @@ fn with_a_token_that_may_not_push() {
         error: cannot push to `patchwright/issue-7`: not allowed to push to `GITHUB/acme/app.git`: remote: Permission to acme/app.git denied to test.
 
         hint: give the token `contents: write`
+        hint: the work is done and kept: once that is put right, run the same command again, and it is published without asking the model again
     "#]].assert_eq(&output.text());
     assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
 }

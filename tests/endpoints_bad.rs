@@ -127,6 +127,18 @@ fn endpoints_bad_a_missing_key_is_named_beside_those_that_are_there() {
 }
 
 #[test]
+fn endpoints_bad_a_key_that_a_workflow_does_not_get_is_told_as_that() {
+    let secret = "`OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}` to the `env` of the step";
+    let world = public().set("GITHUB_ACTIONS", "true");
+    refused(&world, &[], 50, &["hint: add the key as a secret of the repository, and ", secret]);
+    let world = world.set("OPENAI_API_KEY", "");
+    let empty = "hint: `OPENAI_API_KEY` is set, but to nothing: there is no secret of the name";
+    refused(&world, &[], 50, &[empty, "(pull requests of Dependabot and of forks)"]);
+    let world = world.unset("GITHUB_ACTIONS").set("OPENAI_API_KEY", "");
+    refused(&world, &[], 50, &["hint: `OPENAI_API_KEY` is set, but to nothing: set it to the key"]);
+}
+
+#[test]
 fn endpoints_bad_a_refused_key_is_explained_by_its_looks() {
     let turn = || fail(401, "invalid_api_key", "Incorrect API key provided.");
     let world = TestWorld::new(github(), [turn()]).set("OPENAI_API_KEY", key("sk-ant-api03-"));
@@ -269,9 +281,9 @@ fn endpoints_bad_a_server_that_is_not_there_is_named() {
 #[test]
 fn endpoints_bad_values_in_the_models_of_the_configuration() {
     let cases = [
-        ("x: {contxt: 5}", "unknown field `contxt`"),
+        ("x: {contxt: 5}", "unknown key `contxt`"),
         ("x: {context: many}", "line 2"),
-        ("x: {wire: respones}", "unknown variant `respones`"),
+        ("x: {wire: respones}", "unknown value `respones`"),
         ("gpt-5.5: {context: 0}", "`models.gpt-5.5.context` must be more than 0 tokens"),
         (
             "gpt-5.5: {context: 1000, max-output: 2000}",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use patchwright_task::event::mention::{dismisses, parse};
+use patchwright_task::event::mention::{self, dismisses, parse};
 use patchwright_types::command::Command;
 use proptest::prelude::*;
 
@@ -455,4 +455,19 @@ fn a_finding_is_dismissed_by_a_line_of_plain_words() {
     ] {
         assert!(!dismisses(body, "patchwright"), "{body:?}");
     }
+}
+
+#[test]
+fn the_command_of_an_input_may_begin_with_the_mention() {
+    for words in ["plan it", "fix the typo in README", "review", "fix-ci"] {
+        let plain = mention::command_of(words);
+        assert!(plain.is_some(), "{words}");
+        for sign in ["@patchwright ", "/patchwright ", "@Patchwright, "] {
+            let given = format!("{sign}{words}");
+            assert_eq!(mention::command_of_input(&given, "patchwright"), plain, "{given}");
+        }
+        assert_eq!(mention::command_of_input(words, "patchwright"), plain, "{words}");
+    }
+    let other = mention::command_of_input("@octocat knows, explain it", "patchwright");
+    assert_eq!(other, mention::command_of("@octocat knows, explain it"));
 }

@@ -298,3 +298,72 @@ async fn a_file_that_is_written_anew_keeps_the_form_of_its_text() {
     assert!(told.unwrap_err().to_string().contains("it is in UTF-16"));
     assert_eq!(std::fs::read(guest.workspace().join("wide")).unwrap(), text);
 }
+
+/// As `split` and `join` at line breaks have it in the editor that the model was trained with.
+#[tokio::test]
+async fn what_is_inserted_is_lines_and_takes_no_line_break_from_the_end_of_the_file() {
+    let guest = Guest::start().await;
+    for (old, after, text, expected) in [
+        ("a\nb\n", 2, "c", "a\nb\nc\n"),
+        ("a\nb\n", 2, "c\n", "a\nb\nc\n"),
+        ("a\nb\n", 1, "c", "a\nc\nb\n"),
+        ("a\nb", 2, "c", "a\nb\nc"),
+        ("a\r\nb\r\n", 2, "c", "a\r\nb\r\nc\r\n"),
+        ("", 0, "c", "c\n"),
+    ] {
+        std::fs::write(guest.workspace().join("f"), old).unwrap();
+        let args =
+            json!({"command": "insert", "path": "f", "insert_line": after, "insert_text": text});
+        edit(&guest, "text_editor", args).await;
+        let now = std::fs::read_to_string(guest.workspace().join("f")).unwrap();
+        assert_eq!(now, expected, "{old:?} after {after}: {text:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_is_not_in_utf_8_is_said_to_be_so() {
+    let guest = Guest::start().await;
+    let wide: Vec<u8> = b"\xff\xfe"
+        .iter()
+        .copied()
+        .chain("Helo\n".encode_utf16().flat_map(u16::to_le_bytes))
+        .collect();
+    std::fs::write(guest.workspace().join("wide"), wide).unwrap();
+    std::fs::write(guest.workspace().join("latin"), b"# Pr\xe9nom\nname = 'x'\n").unwrap();
+    let tell = async |tool: &str, args: Value| {
+        let told = guest.client.tool(tool, args, 4000, Duration::from_secs(20)).await;
+        told.map_or_else(|err| err.to_string(), |output| output.text)
+    };
+    let view = |path: &str| json!({"command": "view", "path": path});
+    let edit = |path: &str, old: &str| json!({"command": "str_replace", "path": path, "old_str": old, "new_str": "other"});
+    for (tool, args, says) in [
+        ("text_editor", view("wide"), "it is in UTF-16; read and change it with commands"),
+        (
+            "read_file",
+            json!({"file_path": "wide"}),
+            "it is in UTF-16; read and change it with commands",
+        ),
+        (
+            "text_editor",
+            edit("wide", "Helo"),
+            "The file is in UTF-16, and this tool works in UTF-8",
+        ),
+        (
+            "text_editor",
+            view("latin"),
+            "(the file is not in UTF-8: bytes that are shown as \u{fffd} ",
+        ),
+        (
+            "text_editor",
+            edit("latin", "# Pr\u{fffd}nom"),
+            "The file is not in UTF-8: bytes that are shown",
+        ),
+        ("text_editor", edit("latin", "nam = 'x'"), "Copy the text as it is there"),
+        ("text_editor", edit("latin", "name = 'x'"), "Edited latin"),
+    ] {
+        let told = tell(tool, args.clone()).await;
+        assert!(told.contains(says), "{args}: {told}");
+    }
+    let now = std::fs::read(guest.workspace().join("latin")).unwrap();
+    assert_eq!(now, b"# Pr\xe9nom\nother\n");
+}

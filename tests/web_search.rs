@@ -231,7 +231,7 @@ fn web_search_of_the_provider_is_declared_in_its_own_form() {
 #[test]
 fn web_search_that_cannot_be_is_said_before_anything_is_asked() {
     for (config, words) in [
-        ("{engine: google}", "unknown variant"),
+        ("{engine: google}", "unknown value"),
         ("{engine: json}", "`web-search.url` is needed"),
         ("{url: 'https://a.example'}", "no `engine`"),
         ("{engine: brave, results: 50}", "`web-search.results` has to be between 1 and 20"),

@@ -131,7 +131,7 @@ network: { allow: [evil.example, "*.docs.rs:22", "hub.example=10.0.0.1"], setup-
     expect![[r#"
         `mcp.docs` in `.github/patchwright.yml` was refused: it may have `tools` only; the rest is the operator's
         `mcp.hub` in `.github/patchwright.yml` was refused: it may have `tools` only; the rest is the operator's
-        `mcp.own` in `.github/patchwright.yml` was refused: the operator has no such server
+        `mcp.own` in `.github/patchwright.yml` was refused: the operator has no such server. Of the operator's, those that this file does not name are not offered either: `spare`
         `mcp.docs.tools: *` in `.github/patchwright.yml` was refused: it is not within the operator's list
         `network.allow: evil.example` in `.github/patchwright.yml` was refused: the operator does not allow it
         `network.allow: *.docs.rs:22` in `.github/patchwright.yml` was refused: the operator does not allow it

@@ -1,5 +1,5 @@
 //! The base of every other crate: [`error`]s for people, secrets ([`redact`]), the [`clock`], the log
-//! ([`telemetry`]) and its [`panics`], the environment ([`env`]), who a [`process`] is, whose a folder is ([`ownership`]), files that people name ([`named_file`]), the certificates of
+//! ([`telemetry`]) and its [`panics`], the environment ([`env`]), who a [`process`] is, whose a folder is ([`ownership`]), files that people name ([`named_file`]), names that are [`nearby`] another, the certificates of
 //! HTTP clients ([`roots`]), clean [`text`], GitHub's Markdown ([`gfm`]), the [`host`] of an address, JSON with slips in it ([`lenient_json`]), the printer ([`ui`]) and its thread ([`printing`]), and what it says of
 //! [`waits`] for servers.
 
@@ -14,6 +14,7 @@ pub mod host;
 pub mod invisible;
 pub mod lenient_json;
 pub mod named_file;
+pub mod nearby;
 pub mod ownership;
 pub mod panics;
 pub mod printing;

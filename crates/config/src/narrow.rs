@@ -2,6 +2,9 @@
 //! them and add none.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use patchwright_base::text::code;
 
 use globset::Glob;
 
@@ -14,10 +17,20 @@ pub(crate) fn servers(
     target: &mut BTreeMap<String, McpServer>,
     asked: &BTreeMap<String, McpServer>,
 ) {
+    let unnamed: Vec<String> =
+        target.keys().filter(|name| !asked.contains_key(*name)).map(|name| code(name)).collect();
     for (name, wish) in asked {
         let part = format!(".{name}");
         if !target.contains_key(name) {
-            setting.refuse(&part, "the operator has no such server");
+            let mut why = "the operator has no such server".to_owned();
+            if !unnamed.is_empty() {
+                let _ = write!(
+                    why,
+                    ". Of the operator's, those that this file does not name are not offered either: {}",
+                    unnamed.join(", ")
+                );
+            }
+            setting.refuse(&part, &why);
             continue;
         }
         let other = McpServer { tools: wish.tools.clone(), ..McpServer::default() };

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use patchwright_base::nearby;
 use serde_saphyr::{DefaultMessageFormatter, Error, MessageFormatter};
 
 /// The error with its place and the lines around it.
@@ -25,6 +26,12 @@ pub fn plain_words(err: &Error) -> Option<String> {
             "bool" | "boolean" => "`true` or `false` is expected here",
             _ => return None,
         },
+        Error::SerdeUnknownField { field, expected, .. } => {
+            return Some(unknown("key", field, expected));
+        }
+        Error::SerdeUnknownVariant { variant, expected, .. } => {
+            return Some(unknown("value", variant, expected));
+        }
         Error::DuplicateMappingKey { key: Some(key), .. } => {
             return Some(format!("`{key}` is there twice"));
         }
@@ -37,10 +44,40 @@ pub fn plain_words(err: &Error) -> Option<String> {
     Some(words.to_owned())
 }
 
+/// Names that are listed where none of them is like what was written.
+const MAX_LISTED: usize = 12;
+
+/// What is said of a name that is none of those which there are.
+fn unknown(what: &str, name: &str, there: &[&str]) -> String {
+    match nearby::nearest(name, there.iter().copied()) {
+        Some(near) => format!("unknown {what} `{name}`; did you mean `{near}`?"),
+        None if there.len() > MAX_LISTED => format!("unknown {what} `{name}`"),
+        None => format!("unknown {what} `{name}`, expected one of {}", there.join(", ")),
+    }
+}
+
 struct PlainWords;
 
 impl MessageFormatter for PlainWords {
     fn format_message<'a>(&self, err: &'a Error) -> Cow<'a, str> {
         plain_words(err).map_or_else(|| DefaultMessageFormatter.format_message(err), Cow::Owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unknown;
+
+    #[test]
+    fn names_are_listed_where_they_are_few_and_none_is_meant() {
+        let few = ["model", "base-url"];
+        let rows = [
+            ("base_url", "unknown key `base_url`; did you mean `base-url`?"),
+            ("colour", "unknown key `colour`, expected one of model, base-url"),
+        ];
+        for (name, expected) in rows {
+            assert_eq!(unknown("key", name, &few), expected);
+        }
+        assert_eq!(unknown("key", "colour", &few.repeat(7)), "unknown key `colour`");
     }
 }

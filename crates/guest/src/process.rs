@@ -31,7 +31,7 @@ use super::protocol::{Exec, MAX_OUTPUT_CAP};
 use super::quota::{Inside, WorkspaceQuota};
 use super::resident::Resident;
 use super::sessions::Sessions;
-use super::spill::Spills;
+use super::spill::{Spill, Spills};
 use super::usual_names::UsualNames;
 use crate::tool::{CommandOutput, ToolError};
 
@@ -152,6 +152,14 @@ impl Processes {
     /// is alive when this returns.
     pub fn run(&self, spec: &Spec<'_>, cancelled: &AtomicBool) -> Result<CommandOutput, ToolError> {
         self.run_into(spec, self.kept(spec.output_cap), cancelled)
+    }
+
+    /// Writes an output that came from elsewhere into a file; where that is, and how many bytes are in it.
+    pub fn save_output(&self, text: &str) -> Option<(String, u64)> {
+        let mut spill = Spill::new(self.spills.clone());
+        spill.open();
+        spill.write(text.as_bytes());
+        spill.finish()
     }
 
     /// What is kept of the output of a tool's command.

@@ -118,6 +118,8 @@ pub enum Request {
     /// Removes the uploaded tree's files that have not changed since, so that only what setup
     /// made is left, and gives the workspace to this user and group.
     RemoveBase { chown: Option<(u32, u32)> },
+    /// Writes an output that did not come from the sandbox into a file, as long outputs of commands are.
+    SaveOutput { text: String },
     /// Removes files that have changed since the guest was started and hold one of these texts: in the
     /// workspace and the home folder, or everywhere.
     Purge { everywhere: bool, texts: Vec<String> },
@@ -158,6 +160,10 @@ pub enum Response {
     /// A piped command ended; `output` is what it wrote to standard error.
     Piped(CommandOutput),
     Removed,
+    /// The file, and how many bytes of the output are in it; `None` where there is no room for it.
+    OutputSaved {
+        saved: Option<(String, u64)>,
+    },
     /// The files that `Purge` has removed, the first ones of many.
     Purged {
         paths: Vec<String>,

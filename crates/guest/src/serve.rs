@@ -302,6 +302,9 @@ impl Server {
                 Ok(Response::Found { programs: programs.into_iter().filter(is_there).collect() })
             }
             Request::Pipe(exec) => self.pipe(work, &exec).map(Response::Piped),
+            Request::SaveOutput { text } => {
+                Ok(Response::OutputSaved { saved: self.processes.save_output(&text) })
+            }
             Request::Purge { everywhere, texts } => {
                 let roots = purge::roots(everywhere, &self.workspace, &self.processes.env());
                 let paths = purge::purge(&roots, &texts, self.started, &work.cancelled)?;

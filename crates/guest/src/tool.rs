@@ -32,6 +32,9 @@ pub struct ToolOutput {
     pub text: String,
     /// False when the tool did its work and the work failed (a command's exit code is not zero).
     pub success: bool,
+    /// The file in the sandbox that has `text` from its beginning, and how many bytes of it, where a model is shown less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<(String, u64)>,
     /// Set for tools that run a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<CommandOutput>,

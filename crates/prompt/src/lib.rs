@@ -35,7 +35,7 @@ pub use earlier_pull::{EarlierPullTask, earlier_pull};
 pub use issue_news::{IssueNews, issue_news};
 pub use judge::{JudgedAttempt, judge};
 pub use learn::{MaintainerRemark, learn};
-pub use mcp::{mcp_prompt, tools_changed};
+pub use mcp::{mcp_instructions, mcp_prompt, tools_changed};
 pub use output::{output, output_ahead};
 pub use review::{QuestionedFinding, ReviewCheck, ReviewTask, review_task, second_look};
 pub use tag::{fresh_tag, tag_of};
@@ -54,6 +54,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "apply_patch.lark",
     "context/agent.md",
     "context/baseline.md",
+    "context/mcp_instructions.md",
     "context/mcp_prompt.md",
     "context/skills.md",
     "context/standing.md",
@@ -83,6 +84,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "system/part/work.md",
     "system/review.md",
     "system/text.md",
+    "task/agent_limits.md",
     "task/ask.md",
     "task/asked.md",
     "task/campaign.md",
@@ -201,6 +203,11 @@ pub struct IssueTask<'a> {
     pub checks: &'a [String],
     /// Nothing is changed: a plan is the answer.
     pub plans: bool,
+}
+
+/// What a sub-agent may use, in turns and dollars, where it is told the run's limits as well.
+pub fn agent_limits(turns: u32, dollars: f64) -> Result<String> {
+    render("task/agent_limits.md", context! { turns, dollars => format!("{dollars:.2}") })
 }
 
 /// A fixed text or the source of a template.

@@ -11,6 +11,12 @@ pub fn mcp_prompt(server: &str, name: &str, text: &str) -> Result<String> {
     render("context/mcp_prompt.md", context! { server, name, text, tag })
 }
 
+/// What a server says of itself when it is connected.
+pub fn mcp_instructions(server: &str, text: &str) -> Result<String> {
+    let tag = tag_of(&[server, text]);
+    render("context/mcp_instructions.md", context! { server, text, tag })
+}
+
 /// The tools of servers have changed.
 pub fn tools_changed(new: &[String], gone: &[String]) -> Result<String> {
     render("task/tools_changed.md", context! { new => list(new), gone => list(gone) })

@@ -4,7 +4,6 @@
 //! talks to a provider: whether a model exists at an endpoint is the endpoint's to say.
 
 mod fields;
-mod nearby;
 mod platform;
 mod price;
 
@@ -14,11 +13,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use self::fields::{Fields, OutputLimit, StructuredOutput, Thinking, ToolChoices, ToolMode};
-pub use self::nearby::{distance, suggest};
 pub use self::price::{Price, PriceStep, cost, least};
 use super::item::Wire;
 use super::wire;
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::nearby::{self, suggest};
 
 /// A resolved catalogue entry: everything that the rest of the program may ask about a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -181,7 +180,7 @@ impl Model {
         let slug = &self.slug;
         let mut notes = Vec::new();
         match &self.did_you_mean {
-            Some(known) if nearby::differs_in_letters(slug, known) => notes.push(format!(
+            Some(known) if differs_in_letters(slug, known) => notes.push(format!(
                 "`{slug}` is not in the catalogue: did you mean `{known}`? It is asked as written"
             )),
             _ if self.assumed && self.provider == "azure" => notes.push(format!(
@@ -421,4 +420,12 @@ pub fn default_base_url(model: &Model) -> Option<&'static str> {
         ("google", Wire::Chat) => Some("https://generativelanguage.googleapis.com/v1beta/openai"),
         _ => None,
     }
+}
+/// True when two names differ in more than digits, so that one is not just another version of the
+/// other.
+fn differs_in_letters(one: &str, other: &str) -> bool {
+    let letters = |name: &str| -> String {
+        name.chars().filter(char::is_ascii_alphabetic).map(|c| c.to_ascii_lowercase()).collect()
+    };
+    letters(one) != letters(other)
 }

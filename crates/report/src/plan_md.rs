@@ -4,8 +4,11 @@ use super::sections;
 use patchwright_base::text;
 use patchwright_types::plan::Plan;
 
-/// The file's text.
-pub fn plan_md(title: &str, plan: &Plan) -> String {
+/// The file's text. `words` is the model's final message where the plan is what was asked for.
+pub fn plan_md(title: &str, plan: &Plan, words: Option<&str>) -> String {
+    if let Some(words) = words {
+        return format!("{}\n", words.trim());
+    }
     let steps = sections::plan(plan);
     let steps = if steps.is_empty() { "The model made no plan.\n".to_owned() } else { steps };
     let remark = match &plan.explanation {

@@ -341,6 +341,15 @@ impl Client {
         }
     }
 
+    /// Writes an output that is longer than what a model is shown of it into a file of the sandbox: its path, and how
+    /// many bytes are in it. `None` where there is no room for it.
+    pub async fn save_output(&self, text: String) -> Result<Option<(String, u64)>, GuestError> {
+        match self.ask(&Request::SaveOutput { text }, PROMPT).await? {
+            Response::OutputSaved { saved } => Ok(saved),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// Adds to the environment of every command from now on.
     pub async fn add_env(&self, env: BTreeMap<String, String>) -> Result<(), GuestError> {
         match self.ask(&Request::AddEnv { env }, PROMPT).await? {
@@ -459,6 +468,7 @@ fn unexpected(response: &Response) -> GuestError {
         Response::Found { .. } => "found",
         Response::Piped(_) => "piped",
         Response::Removed => "removed",
+        Response::OutputSaved { .. } => "output_saved",
         Response::Purged { .. } => "purged",
     };
     GuestError::Protocol(format!("the answer `{name}` does not fit the request"))

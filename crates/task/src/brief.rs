@@ -135,7 +135,7 @@ impl Brief {
         let baseline = baseline::render(before)?;
         let output_schema = run.config.output_schema.clone().filter(|_| job.has_result);
         if let Some(schema) = &output_schema {
-            brief.task.push_str(&structured::ahead(schema)?);
+            brief.task = format!("{}\n\n{}", brief.task.trim_end(), structured::ahead(schema)?);
         }
         let mode_text = job.mode_text;
         Ok(Brief { mode_text, expects_change, output_schema, baseline, ..brief })
@@ -383,7 +383,8 @@ impl Subject<'_> {
         checkout: &Checkout,
         checks: &Checks,
     ) -> Result<(String, Vec<String>)> {
-        let checks = checks.told();
+        // A run that only plans leaves nothing to check.
+        let checks = if run.config.mode == Mode::Plan { Vec::new() } else { checks.told() };
         let checks = checks.as_slice();
         match *self {
             Subject::Issue(issue) => issue_text(run, issue, checks),

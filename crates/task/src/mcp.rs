@@ -44,8 +44,8 @@ pub(super) async fn start(
     Ok(Some(opened))
 }
 
-/// What the agent is told first, with the prompts that the operator has chosen. They are asked for when a run begins:
-/// one that is resumed has been told.
+/// What the agent is told first, with what the servers say of themselves and the prompts that the operator has chosen.
+/// They are asked for when a run begins: one that is resumed has been told.
 ///
 /// # Errors
 /// For the user: see [`prompts::chosen`].
@@ -65,6 +65,12 @@ pub(super) async fn guided(
         }
     };
     let mut guidance = Vec::new();
+    for server in servers.all() {
+        if let Some(said) = server.instructions().await {
+            let said = prompt::mcp_instructions(server.name(), &said)?;
+            guidance.push(message(Role::User, said));
+        }
+    }
     for ChosenPrompt { server, name, text } in chosen {
         let note = format!("the prompt `{name}` of the MCP server `{server}` is part of the task");
         run.environment.ui.say(&note);

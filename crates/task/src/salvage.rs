@@ -10,6 +10,7 @@ use super::workspace::Workspace;
 use patchwright_agent::sub_agent_log::{self, SubAgentLog};
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::redact::keys::without_keys;
+use patchwright_config::Mode;
 use patchwright_git::Oid;
 use patchwright_git::diff::{self, DiffSpec, OmittedFile};
 use patchwright_journal::{self as journal, Line};
@@ -43,7 +44,9 @@ pub fn write(
     outcome: &mut Outcome,
     judged: &JudgedChange,
 ) -> Result<()> {
-    let plan = plan_md::plan_md(&run.subject(), &outcome.plan);
+    let is_words = |words: &&String| run.config.mode == Mode::Plan && !words.trim().is_empty();
+    let words = Some(&outcome.final_message).filter(is_words);
+    let plan = plan_md::plan_md(&run.subject(), &outcome.plan, words.map(String::as_str));
     run.folder.write("plan.md", run.world.redactor.redact(&plan).as_bytes())?;
     if let Some(change) = &outcome.change
         && !outcome.judgement.leaks()

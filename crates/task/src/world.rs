@@ -11,6 +11,7 @@ use crate::signing;
 use patchwright_base::clock::Clock;
 use patchwright_base::env::{Env, SETUP_SECRET};
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::nearby;
 use patchwright_base::ownership;
 use patchwright_base::redact::Redactor;
 use patchwright_config::flags::Common;
@@ -21,7 +22,7 @@ use patchwright_forge::github::{AppKey, GitHubForge, GitHubOptions};
 use patchwright_forge::seal::Seal;
 use patchwright_git::signing::SigningKey;
 use patchwright_git::transport::{Credentials, Remote};
-use patchwright_provider::catalogue::{self, Catalogue, Model};
+use patchwright_provider::catalogue::{Catalogue, Model};
 use patchwright_provider::endpoint;
 use patchwright_provider::http;
 use patchwright_provider::item::Wire;
@@ -362,7 +363,7 @@ fn check_profile(setting: &str, name: &str) -> Result<()> {
     }
     let failure = Failure::usage(format!("unknown tool profile `{name}` in `{setting}`"));
     let names: Vec<String> = known.clone().map(|name| format!("`{name}`")).collect();
-    Err(catalogue::suggest(failure, name, known)
+    Err(nearby::suggest(failure, name, known)
         .hint(format!("the profiles are {}", names.join(", "))))
 }
 

@@ -268,6 +268,13 @@ mod tests {
                     "file_filtering_options": {"respect_git_ignore": false}}),
                 json!({"paths": ["*.rs"], "respect_git_ignore": false}),
             ),
+            // A list as its JSON text, and a single name.
+            (
+                "read_many_files",
+                json!({"paths": "[\"a.png\", \"b c\"]"}),
+                json!({"paths": ["a.png", "b c"]}),
+            ),
+            ("read_many_files", json!({"paths": "[ab].py"}), json!({"paths": ["[ab].py"]})),
         ]);
     }
 

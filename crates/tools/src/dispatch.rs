@@ -303,7 +303,10 @@ impl<'a> Dispatch<'a> {
         let output = match &tool.place {
             ToolKind::Guest => self.in_guest(tool, args).await,
             ToolKind::Host(host) => host.call(&self.context(id, nested), args).await,
-            ToolKind::DynamicTool(extra) => extra.call(&self.context(id, nested), args).await,
+            ToolKind::DynamicTool(extra) => {
+                let output = extra.call(&self.context(id, nested), args).await;
+                self.saved(tool, output).await
+            }
         };
         let elapsed = clock.instant().saturating_duration_since(started);
         match output {
@@ -338,6 +341,25 @@ impl<'a> Dispatch<'a> {
             id,
             is_nested: nested.is_inside(),
         }
+    }
+
+    /// What is longer than a model is shown goes into a file of the sandbox, without secrets: the tool may not give it a
+    /// second time.
+    async fn saved(
+        &self,
+        tool: &ResolvedTool,
+        output: Result<ToolOutput, ToolError>,
+    ) -> Result<ToolOutput, ToolError> {
+        let output = output?;
+        let is_long =
+            output.text.len().div_ceil(truncate::BYTES_PER_TOKEN) as u64 > self.tokens(tool);
+        if !is_long || output.is_of_command() {
+            return Ok(output);
+        }
+        let text = self.context.journal.redact(&output.text);
+        // Without the file the middle is lost, and the call is as good as before.
+        let saved = self.context.client.save_output(text).await.unwrap_or_default();
+        Ok(ToolOutput { saved, ..output })
     }
 
     async fn in_guest(

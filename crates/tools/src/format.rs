@@ -33,7 +33,7 @@ impl Style<'_> {
             return self.several(call, &output.commands);
         }
         let Some(command) = &output.command else {
-            let text = truncate::text(&output.text, self.tokens).text;
+            let text = truncate::saved_text(output, self.tokens, self.whereabouts()).text;
             let is_headed = matches!(self.profile, Profile::Codex | Profile::Generic);
             if tool.tool == "apply_patch" && is_headed {
                 let seconds = duration.as_secs_f64();
@@ -57,6 +57,15 @@ impl Style<'_> {
             add_line(&mut text, note);
         }
         (self.redact)(&text)
+    }
+
+    /// What stands before the path of a file with an output that was cut.
+    fn whereabouts(&self) -> &'static str {
+        match self.profile {
+            Profile::Claude => CLAUDE_WHOLE,
+            Profile::Gemini => GEMINI_WHOLE,
+            Profile::Codex | Profile::OpenAiHosted | Profile::Generic | Profile::Text => WHOLE,
+        }
     }
 
     /// What else an output shows, in order: all of it when its texts fit into the limit, otherwise its
@@ -220,6 +229,8 @@ fn chunk_id(call: &str) -> String {
 
 /// Before the path of a file with an output that was cut.
 const WHOLE: &str = "the whole output is in";
+const CLAUDE_WHOLE: &str = "full output saved to:";
+const GEMINI_WHOLE: &str = "for full output see:";
 
 /// How the command ended, or that it has not.
 fn ending(command: &CommandOutput, label: &str) -> String {
@@ -247,7 +258,7 @@ fn codex(command: &CommandOutput, tokens: u64) -> String {
 }
 
 fn claude(command: &CommandOutput, tokens: u64) -> String {
-    let truncated = truncate::command(command, tokens, "full output saved to:").text;
+    let truncated = truncate::command(command, tokens, CLAUDE_WHOLE).text;
     let timeout = if command.timed_out {
         format!("Command timed out after {} ms\n", command.duration_ms)
     } else {
@@ -258,7 +269,7 @@ fn claude(command: &CommandOutput, tokens: u64) -> String {
 }
 
 fn gemini(command: &CommandOutput, tokens: u64) -> String {
-    let truncated = truncate::command(command, tokens, "for full output see:").text;
+    let truncated = truncate::command(command, tokens, GEMINI_WHOLE).text;
     let text = match truncated.trim_end_matches('\n') {
         "" => "(empty)",
         text => text,

@@ -1,7 +1,7 @@
 //! Which tool a name most likely means that no tool has. By what its words say, not by its letters: of `edit_file`,
 //! `write_file` is the nearest in spelling, and replaces the whole file. Pure.
 
-use patchwright_provider::catalogue::distance;
+use patchwright_base::nearby::distance;
 
 /// Words of names, and the tools that do what they say, the likeliest first. The first line with a word of the name counts.
 const MEANINGS: &[(&[&str], &[&str])] = &[
@@ -48,8 +48,8 @@ const SHELLS: &[&str] =
 /// has its name in this run, and what it is.
 pub(super) fn order(name: &str, (called, tool): (&str, &str)) -> (usize, usize) {
     let by_letters = distance(name, called);
-    // A slip of the pen.
-    if by_letters * 4 <= name.len() {
+    // A slip of the pen, or an MCP tool without what is in front of it.
+    if by_letters * 4 <= name.len() || is_end_of_mcp_tool(name, called) {
         return (0, by_letters);
     }
     let words: Vec<&str> = name.split(|c: char| !c.is_alphanumeric()).collect();
@@ -59,9 +59,35 @@ pub(super) fn order(name: &str, (called, tool): (&str, &str)) -> (usize, usize) 
     (place.map_or(usize::MAX, |place| place + 1), by_letters)
 }
 
+/// `github_get_issue`, `github.get_issue` and `get_issue` for `mcp__github__get_issue`.
+fn is_end_of_mcp_tool(name: &str, called: &str) -> bool {
+    let plain = |name: &str| name.replace("__", "_").replace(['-', '.'], "_");
+    called.strip_prefix("mcp__").is_some_and(|called| {
+        let before = plain(called).strip_suffix(&plain(name)).map(str::to_owned);
+        before.is_some_and(|before| before.is_empty() || before.ends_with('_'))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use crate::meaning::order;
+
+    #[test]
+    fn a_tool_of_an_mcp_server_is_found_without_what_is_in_front() {
+        let tools = [
+            ("bash", "bash"),
+            ("str_replace_based_edit_tool", "text_editor"),
+            ("mcp__tracker__get", "mcp"),
+            ("mcp__tracker__ticket_get", "mcp"),
+            ("mcp__tracker__widget", "mcp"),
+        ];
+        for name in
+            ["tracker_ticket_get", "tracker.ticket_get", "ticket_get", "tracker__ticket_get"]
+        {
+            let nearest = tools.iter().min_by_key(|tool| order(name, **tool)).unwrap();
+            assert_eq!(nearest.0, "mcp__tracker__ticket_get", "{name}");
+        }
+    }
 
     #[test]
     fn the_nearest_tool_is_the_one_that_is_meant() {

@@ -238,11 +238,8 @@ impl ToolSet {
             return Ok(self);
         }
         extras.sort_by(|one, other| one.name().cmp(other.name()));
-        for extra in extras {
+        for extra in self.without_writers(extras) {
             let name = extra.name();
-            if self.mode != Mode::Execute && extra.effect() == Effect::Writes {
-                continue;
-            }
             let taken = self.declarations.iter().flat_map(|it| {
                 let native = match &it.form {
                     ToolForm::Native { value } => value.get("name").and_then(Value::as_str),
@@ -277,6 +274,26 @@ impl ToolSet {
         }
         self.deferred = declared.collect();
         self.searchable(search.form).map(ToolSet::refresh_script_declarations)
+    }
+
+    /// Those that a run in this mode may have; of which there are others is noted.
+    fn without_writers(&mut self, extras: Vec<Arc<dyn DynamicTool>>) -> Vec<Arc<dyn DynamicTool>> {
+        if self.mode == Mode::Execute {
+            return extras;
+        }
+        let (writers, readers): (Vec<_>, Vec<_>) =
+            extras.into_iter().partition(|extra| extra.effect() == Effect::Writes);
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for writer in &writers {
+            *counts.entry(dispatch::printable(writer.origin())).or_default() += 1;
+        }
+        for (origin, count) in counts {
+            let (tools, are) = if count == 1 { ("tool", "is") } else { ("tools", "are") };
+            self.notes.push(format!(
+                "{count} {tools} of `{origin}` {are} not offered: this run changes nothing, and as far as is known they may"
+            ));
+        }
+        readers
     }
 
     /// Declares how to find what is not declared.

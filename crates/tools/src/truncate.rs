@@ -2,7 +2,7 @@
 //! what is missing between them.
 
 use patchwright_guest::protocol::OUTPUT_SLACK;
-use patchwright_guest::tool::{CommandOutput, Errors};
+use patchwright_guest::tool::{CommandOutput, Errors, ToolOutput};
 
 /// Bytes of text that make up about one token.
 pub const BYTES_PER_TOKEN: usize = 4;
@@ -37,13 +37,23 @@ pub fn bytes(text: &str, limit: usize) -> String {
 /// whole is said behind `whereabouts`, in the words of a model family.
 pub fn command(command: &CommandOutput, tokens: u64, whereabouts: &str) -> Truncated {
     let CommandOutput { output, total_bytes, total_lines, omitted_bytes, saved, .. } = command;
-    let place = saved.as_ref().map(|(path, bytes)| {
-        let part =
-            if bytes < total_bytes { format!(" (its first {bytes} bytes)") } else { String::new() };
-        format!("; {whereabouts} {path}{part}")
-    });
-    let place = place.unwrap_or_default();
+    let place = place(saved.as_ref(), *total_bytes, whereabouts);
     written(output, *total_bytes, *total_lines, *omitted_bytes, tokens, &place)
+}
+
+/// Truncates a text of which the whole may be in a file; `whereabouts` stands before its path.
+pub fn saved_text(output: &ToolOutput, tokens: u64, whereabouts: &str) -> Truncated {
+    let ToolOutput { text, saved, .. } = output;
+    let place = place(saved.as_ref(), text.len() as u64, whereabouts);
+    cut(text, text.len() as u64, lines(text), tokens, &place)
+}
+
+/// Where the whole of so many bytes is.
+fn place(saved: Option<&(String, u64)>, total_bytes: u64, whereabouts: &str) -> String {
+    let Some((path, bytes)) = saved else { return String::new() };
+    let part =
+        if *bytes < total_bytes { format!(" (its first {bytes} bytes)") } else { String::new() };
+    format!("; {whereabouts} {path}{part}")
 }
 
 /// Truncates standard error that was kept apart.

@@ -17,6 +17,7 @@ use super::super::turn::Agent;
 use super::super::{AgentEvent, AgentSpec, ExpectedChange};
 use super::{Kind, KindFallback, SubAgentContext};
 use patchwright_journal::Entry;
+use patchwright_prompt as prompt;
 use patchwright_provider::item::Role;
 use patchwright_types::task::Limits;
 
@@ -260,7 +261,9 @@ fn begin(
         }
         return Ok(());
     }
-    let task = history::message(Role::User, [lane.message]);
+    let Limits { max_turns, max_cost_usd, .. } = lane.limits;
+    let limits = prompt::agent_limits(max_turns, max_cost_usd).map_err(StopKind::Machine)?;
+    let task = history::message(Role::User, [limits, lane.message]);
     let opening = common.opening.iter().chain(&kind.role).cloned();
     agent.open(opening.chain([task]).collect())
 }

@@ -4,14 +4,13 @@ use std::fmt;
 use std::path::Path;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::{Error, Spanned};
+use serde_saphyr::Spanned;
 
 use super::campaign::Campaign;
 use super::{check, template};
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::named_file;
 use patchwright_config::yaml;
-use patchwright_provider::catalogue::suggest;
 
 /// The largest campaign file, and the largest prompt file.
 const LARGEST: usize = 1 << 20;
@@ -31,14 +30,8 @@ pub(super) fn read(name: &str, text: &str, folder: Option<&Path>) -> Result<Camp
     if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Err(invalid("it is empty; a campaign has `name`, `select` and `task`".to_owned()));
     }
-    let mut campaign: Campaign = serde_saphyr::from_str(text).map_err(|err| {
-        let (why, slip) = explain(&err);
-        let failure = invalid(why);
-        match slip {
-            Some((given, known)) => suggest(failure, &given, known.iter().map(String::as_str)),
-            None => failure,
-        }
-    })?;
+    let mut campaign: Campaign =
+        serde_saphyr::from_str(text).map_err(|err| invalid(explain(&err)))?;
     // Parsed a second time, because the typed campaign does not keep the lines of its values.
     let places: Option<SpannedValue> = serde_saphyr::from_str(text).ok();
     let mut mistakes = check::check(&campaign);
@@ -120,20 +113,14 @@ fn take_prompt(campaign: &mut Campaign, folder: Option<&Path>) -> Result<(), Spe
     Ok(())
 }
 
-/// The error in one line, and what was written where something else is known.
-fn explain(err: &serde_saphyr::Error) -> (String, Option<(String, Vec<String>)>) {
+/// The error in one line.
+fn explain(err: &serde_saphyr::Error) -> String {
     let err = err.without_snippet();
-    let owned = |given: &String, known: &[&str]| {
-        (given.clone(), known.iter().map(|name| (*name).to_owned()).collect())
-    };
-    let slip = match err {
-        Error::SerdeUnknownField { field, expected, .. } => Some(owned(field, expected)),
-        Error::SerdeUnknownVariant { variant, expected, .. } => Some(owned(variant, expected)),
-        _ => None,
-    };
     let words = plainer(err);
-    let Some(place) = err.location().filter(|place| place.line() > 0) else { return (words, slip) };
-    (format!("line {}: {words}", place.line()), slip)
+    match err.location().filter(|place| place.line() > 0) {
+        Some(place) => format!("line {}: {words}", place.line()),
+        None => words,
+    }
 }
 
 /// What the parser says, in words about the file.

@@ -5,6 +5,7 @@
 
 pub mod apply_patch;
 pub mod bash;
+mod encoding;
 pub mod exec_command;
 pub mod glob;
 pub mod grep_files;

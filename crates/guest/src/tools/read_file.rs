@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Deserialize;
 
 use super::root::Root;
-use super::{Effect, GuestTool, Power, ToolError, ToolOutput, long_line, parse_args, picture};
+use super::{
+    Effect, GuestTool, Power, ToolError, ToolOutput, encoding, long_line, parse_args, picture,
+};
 use crate::patch::tree::Entry;
 
 pub const READ_FILE: GuestTool = GuestTool {
@@ -118,7 +120,7 @@ pub fn read_file(
     }
     if start.contains(&0) {
         let size = file.metadata().map_or(0, |meta| meta.len());
-        return Err(failed(format!("it is a binary file of {size} bytes")));
+        return Err(failed(encoding::not_shown(&start, size)));
     }
     let offset = args.offset.or(args.start_line).map_or(1, NonZeroUsize::get);
     let asked = args.limit.map(NonZeroUsize::get);

@@ -12,7 +12,9 @@ use serde::Deserialize;
 
 use super::glob::Pattern;
 use super::root::Root;
-use super::{Call, Effect, GuestTool, Power, ToolError, ToolOutput, parse_args, picture, walk};
+use super::{
+    Call, Effect, GuestTool, Power, ToolError, ToolOutput, encoding, parse_args, picture, walk,
+};
 use crate::patch::tree::Entry;
 use crate::tool::Image;
 
@@ -247,7 +249,7 @@ fn start_of(root: &Root, path: &str, cap: usize) -> Result<(String, u64), String
     let mut content = Vec::new();
     file.take(cap as u64).read_to_end(&mut content).map_err(|err| err.to_string())?;
     if memchr::memchr(0, &content).is_some() {
-        return Err(format!("it is a binary file of {size} bytes"));
+        return Err(encoding::not_shown(&content, size));
     }
     let more = size.saturating_sub(content.len() as u64);
     if more > 0

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use memchr::{memchr, memmem};
 
 use super::root::{MAX_FILE, Root};
-use super::{ToolError, ToolOutput, long_line};
+use super::{ToolError, ToolOutput, encoding, long_line};
 use crate::block::nearest::most_alike;
 use crate::patch::tree::Entry;
 
@@ -149,7 +149,8 @@ fn not_found(content: &[u8], old: &str) -> String {
     let sought: Vec<&str> = old.lines().skip_while(|line| line.trim().is_empty()).collect();
     let sought = sought.get(..sought.len().min(MAX_SOUGHT)).unwrap_or_default();
     let Some(start) = most_alike(&lines, sought) else {
-        return "the old text is not in it, nor anything like it. Read the file again".to_owned();
+        let next = encoding::note(content).unwrap_or("Read the file again");
+        return format!("the old text is not in it, nor anything like it. {}", capital(next));
     };
     let same = |(line, sought): (&&str, &&str)| line.trim() == sought.trim();
     let is_spaced = lines.iter().skip(start).zip(sought).all(same);
@@ -160,7 +161,15 @@ fn not_found(content: &[u8], old: &str) -> String {
     };
     let last = (start + sought.len().max(1)).min(lines.len());
     let shown = lines.get(start..last).unwrap_or_default();
-    format!("{why}:\n{}Copy the text as it is there", numbered(shown, start + 1))
+    let is_shown_otherwise = shown.iter().any(|line| line.contains('\u{fffd}'));
+    let next = encoding::note(content).filter(|_| is_shown_otherwise);
+    let next = next.map_or_else(|| "Copy the text as it is there".to_owned(), capital);
+    format!("{why}:\n{}{next}", numbered(shown, start + 1))
+}
+
+fn capital(text: &str) -> String {
+    let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
+    first.to_uppercase() + rest
 }
 
 /// The changed lines with a few around them, with numbers.

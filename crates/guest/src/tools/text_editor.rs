@@ -11,7 +11,7 @@ use super::root::Root;
 use super::substitute::{self, Count};
 use super::write_file::{self, write_file};
 use super::{
-    Call, Effect, GuestTool, Power, ToolError, ToolOutput, long_line, parse_args, picture,
+    Call, Effect, GuestTool, Power, ToolError, ToolOutput, encoding, long_line, parse_args, picture,
 };
 use crate::patch::tree::Entry;
 
@@ -110,7 +110,7 @@ fn view(call: &Call<'_>, path: &str, range: Option<&[i64]>) -> Result<ToolOutput
         return Ok(picture);
     }
     if memchr::memchr(0, &content).is_some() {
-        return Err(failed(format!("it is a binary file of {} bytes", content.len())));
+        return Err(failed(encoding::not_shown(&content, content.len() as u64)));
     }
     let text = String::from_utf8_lossy(&content);
     let lines: Vec<&str> = text.lines().collect();
@@ -123,6 +123,9 @@ fn view(call: &Call<'_>, path: &str, range: Option<&[i64]>) -> Result<ToolOutput
     let mut text = substitute::numbered(shown, first);
     if end < last {
         let _ = writeln!(text, "({last} lines in all; use `view_range` for the rest)");
+    }
+    if let Some(note) = encoding::note(&content).filter(|_| text.contains('\u{fffd}')) {
+        let _ = writeln!(text, "({note})");
     }
     Ok(ToolOutput::text(text))
 }
@@ -152,7 +155,7 @@ fn bounds(range: Option<&[i64]>, count: usize) -> Result<(usize, usize), String>
 fn insert(root: &Root, path: &str, after: usize, text: &str) -> Result<ToolOutput, ToolError> {
     let (target, content) = substitute::read(root, path)?;
     long_line::refuse(path, &[text], &content)?;
-    if content.starts_with(b"\xff\xfe") || content.starts_with(b"\xfe\xff") {
+    if encoding::is_utf16(&content) {
         return Err(ToolError::tell(format!(
             "`{path}` was not changed: it is in UTF-16, where text in UTF-8 would be garbage. Change it with a command"
         )));
@@ -175,7 +178,10 @@ fn insert(root: &Root, path: &str, after: usize, text: &str) -> Result<ToolOutpu
     if is_crlf {
         text = text.replace("\r\n", "\n").replace('\n', "\r\n");
     }
-    if !text.ends_with('\n') && at < content.len() {
+    // Lines are what is inserted: only a file without a final line break goes on having none.
+    if !text.ends_with('\n')
+        && (at < content.len() || content.is_empty() || content.ends_with(b"\n"))
+    {
         text.push_str(end);
     }
     let (head, tail) = content.split_at(at);

@@ -261,7 +261,6 @@ pub(super) fn report(outcome: &Outcome, known: AttemptReport) -> AttemptReport {
         files: outcome.change.as_ref().map_or(0, |change| change.files.len()),
         added,
         removed,
-        wall_seconds: outcome.spending.wall_seconds,
         ..known
     }
 }

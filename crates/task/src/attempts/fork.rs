@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -153,7 +154,8 @@ impl<'a> AttemptRunner<'a> {
             }
             let run = self.fork(number)?;
             if let Some(finished) = taken_over(&run, job, prepared).await? {
-                ended.insert(number, self.came_to(number, Ok(finished)));
+                let lasted = run.folder.lasted_before();
+                ended.insert(number, self.came_to(number, Ok(finished), lasted));
             }
         }
         Ok(ended)
@@ -167,15 +169,18 @@ impl<'a> AttemptRunner<'a> {
         progress: &Progress,
         number: u32,
     ) -> Attempt {
+        let begun = Instant::now();
+        let mut before = Duration::ZERO;
         let result = match self.fork(number) {
             Ok(run) => {
+                before = run.folder.lasted_before();
                 let name = format!("Attempt {number} of {}", self.count);
                 let progress = progress.of_attempt(run.environment.ui, name);
                 Box::pin(work(&run, job, prepared, &progress)).await
             }
             Err(failure) => Err(failure),
         };
-        self.came_to(number, result)
+        self.came_to(number, result, before + begun.elapsed())
     }
 
     /// What is said of an attempt that has nothing to choose from: it never began, or was stopped.
@@ -187,7 +192,8 @@ impl<'a> AttemptRunner<'a> {
         Attempt { report, spending, finished: None, failure: None }
     }
 
-    fn came_to(&self, number: u32, result: Result<FinishedJob>) -> Attempt {
+    /// `lasted`: its own time, without that of the attempts before it.
+    fn came_to(&self, number: u32, result: Result<FinishedJob>, lasted: Duration) -> Attempt {
         let spending = self.used(number);
         let is_cut = self.stop.is_cancelled() && !self.run.is_interrupted();
         let of = |end| self.report(number, end, &spending);
@@ -198,7 +204,9 @@ impl<'a> AttemptRunner<'a> {
                 Attempt { report, spending, finished: None, failure: None }
             }
             Ok(finished) => {
-                let report = choose::report(&finished.outcome, of(AttemptEnd::Ended));
+                let known =
+                    AttemptReport { wall_seconds: lasted.as_secs_f64(), ..of(AttemptEnd::Ended) };
+                let report = choose::report(&finished.outcome, known);
                 Attempt { report, spending, finished: Some(finished), failure: None }
             }
             Err(failure) => {

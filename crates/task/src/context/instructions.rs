@@ -5,6 +5,8 @@
 //! `CLAUDE.md` or `GEMINI.md`.
 //! Files that others name (`@path`) are not read. Everything is bounded.
 
+use std::fmt::Write as _;
+
 use super::hidden;
 
 /// Names in the order in which they are looked for in a folder.
@@ -64,16 +66,22 @@ pub fn instructions<'a>(
             _ if left < MAX_NESTED_BYTES => (left, "instructions are limited to 32 KB"),
             _ => (MAX_NESTED_BYTES, "instructions below the root are limited to 8 KB each"),
         };
-        let kept = bounded(text.trim(), room);
-        let is_cut = kept.len() < text.trim().len();
+        let text = text.trim();
+        let kept = whole_lines(text, room);
+        let is_cut = kept.len() < text.len();
         if is_cut {
             out.notes.push(format!("`{path}` was cut: {bound}"));
         }
-        // What is left after a cut at the common limit is less than a character.
+        // What is left after a cut at the common limit is no more than a line.
         left = if is_cut && room == left { 0 } else { left - kept.len() };
         if !kept.is_empty() {
             let scope = folder(path).to_owned();
-            out.blocks.push(Block { path: path.to_owned(), scope, text: kept.to_owned() });
+            let mut block = kept.to_owned();
+            if is_cut {
+                let more = (text.len() - kept.len()).div_ceil(1 << 10);
+                let _ = write!(block, "\n[… the file goes on for {more} KB; read the rest of it there]");
+            }
+            out.blocks.push(Block { path: path.to_owned(), scope, text: block });
         }
     }
     if not_included > 0 {
@@ -151,6 +159,15 @@ fn without_imports(text: &str) -> String {
     text.split_inclusive('\n').filter(|line| !is_import(line)).collect()
 }
 
+/// As many whole lines as fit: half a rule may say the opposite of it. Of a single line that is longer, its beginning.
+fn whole_lines(text: &str, most: usize) -> &str {
+    let kept = bounded(text, most);
+    match kept.rfind('\n') {
+        Some(end) if kept.len() < text.len() && !text[kept.len()..].starts_with('\n') => &kept[..end],
+        Some(_) | None => kept,
+    }
+}
+
 fn bounded(text: &str, most: usize) -> &str {
     if text.len() <= most {
         return text;
@@ -160,4 +177,22 @@ fn bounded(text: &str, most: usize) -> &str {
         end -= 1;
     }
     &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::instructions;
+
+    #[test]
+    fn a_long_file_ends_with_a_whole_line_and_says_that_there_is_more() {
+        let rules: Vec<String> = (0..3000).map(|number| format!("- rule {number}: take care\n")).collect();
+        let read = |_: &str| Some(rules.concat().into_bytes());
+        let found = instructions(["AGENTS.md"], &read);
+        let text = &found.blocks[0].text;
+        let (kept, more) = text.rsplit_once('\n').unwrap();
+        assert!(kept.ends_with(": take care"), "{}", &kept[kept.len() - 40..]);
+        assert!(more.starts_with("[… the file goes on for ") && more.contains(" KB"), "{more}");
+        let short = instructions(["AGENTS.md"], &|_: &str| Some(b"One rule.\n".to_vec()));
+        assert_eq!(short.blocks[0].text, "One rule.");
+    }
 }

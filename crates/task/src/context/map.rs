@@ -188,7 +188,9 @@ impl WellKnownPaths {
         let Some((folder, name)) = path.rsplit_once('/').or(Some(("", path))) else { return };
         let upper = name.to_ascii_uppercase();
         let stem = upper.split('.').next().unwrap_or_default();
-        let is_near = folder.matches('/').count() < 2;
+        // A package of documents (`packages/docs-v3`) has its own, which are about no code.
+        let is_of_documents = folder.split('/').skip(1).any(|part| part.starts_with("doc"));
+        let is_near = folder.matches('/').count() < 2 && !is_of_documents;
         let fragments = ["changelog.d", ".changeset", "newsfragments", "changelogs"];
         if matches!(stem, "CHANGELOG" | "CHANGES" | "HISTORY" | "NEWS") && is_near {
             note(&mut self.changelogs, path);
@@ -325,6 +327,14 @@ mod tests {
 
     fn texts(texts: &[&str]) -> Vec<String> {
         texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_package_of_documents_is_no_place_for_changes() {
+        let paths = ["packages/docs-v3/CHANGELOG.md", "packages/docs-v3/CONTRIBUTING.md", "docs/changes.md"];
+        let map = render(paths.into_iter(), &[]);
+        assert!(map.contains("Changes are noted in `docs/changes.md`."), "{map}");
+        assert!(!map.contains("Rules for contributions"), "{map}");
     }
 
     #[test]

@@ -89,7 +89,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("- cache (redis): NOT THERE: it ended with exit code 1."), "{text}");
-        assert!(text.contains("bad &lt;/services&gt; config"), "{text}");
+        assert!(text.contains("bad &lt;/services> config"), "{text}");
         assert_eq!(text.matches("</services>").count(), 1, "{text}");
         assert_eq!(render(&[]), "");
     }

@@ -83,9 +83,9 @@ pub(super) fn line(text: &str) -> String {
     escape(&patchwright_base::text::line(text))
 }
 
-/// Nothing in it is read as a tag.
+/// Nothing in it is read as a tag. The rest stays as it is: models copy commands, with their `&&` and `>`.
 pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('<', "&lt;")
 }
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
         assert!(text.contains("1 of 2 commands failed"), "{text}");
         assert!(text.contains("- `npm ci`: done\n"), "{text}");
         assert!(text.contains("failed with exit code 1\n"), "{text}");
-        assert!(text.contains("ERROR: no &lt;/setup&gt; here\n"), "{text}");
+        assert!(text.contains("ERROR: no &lt;/setup> here\n"), "{text}");
         assert!(text.contains("It may not reach pypi.corp:443.\n"), "{text}");
         assert!(
             text.contains("It got no answer: `pypi.org` cannot be found: no such name.\n"),

@@ -49,7 +49,14 @@ pub fn dismisses(body: &str, mention: &str) -> bool {
     })
 }
 
-/// The command in words without a mention, as a workflow's input has them; `None` when they ask nothing.
+/// The command of a workflow's input, which may begin with the mention as a comment would; `None` when it asks nothing.
+pub fn command_of_input(words: &str, mention: &str) -> Option<Command> {
+    let is_mention = words.trim_start().starts_with(['@', '/']);
+    let of_comment = || parse(words.trim_start(), mention);
+    is_mention.then(of_comment).flatten().or_else(|| command_of(words))
+}
+
+/// The command in words without a mention; `None` when they ask nothing.
 pub fn command_of(words: &str) -> Option<Command> {
     command("", &words[..words.floor_char_boundary(LONGEST)])
 }

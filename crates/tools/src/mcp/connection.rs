@@ -38,6 +38,8 @@ const GOODBYE: Duration = Duration::from_secs(3);
 const MAX_STDERR: usize = 1_500;
 /// Longest explanation of an error, in bytes.
 const MAX_WHY: usize = 600;
+/// Most bytes of what a server says of itself.
+const MAX_INSTRUCTIONS: usize = 4 << 10;
 
 /// How a server is reached.
 #[derive(Clone)]
@@ -160,6 +162,13 @@ impl Connection {
             text::line(info.protocol_version.as_str(), 40),
             known.join(", ")
         )))
+    }
+
+    /// What the server says of itself and its tools, for a model; cleaned and bounded.
+    pub(super) fn instructions(&self) -> Option<String> {
+        let said = self.service.peer().peer_info()?.instructions.clone()?;
+        let said = text::bounded(said.trim(), MAX_INSTRUCTIONS);
+        (!said.is_empty()).then_some(said)
     }
 
     /// What the server says that it can do.

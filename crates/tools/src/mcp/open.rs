@@ -117,8 +117,9 @@ fn not_started(name: &str, configured: &McpServer, trouble: &ConnectError) -> Fa
              `mcp.{name}.headers` or `mcp.{name}.auth` are right; nobody can log in during a run"
         )),
         None => failure.hint(format!(
-            "run `{}` in the sandbox's image to see what is wrong; `mcp.{name}.start-timeout-seconds` \
-             gives it more time",
+            "run `{}` in the sandbox's image, or for the local sandbox on this machine, of which it has \
+             neither home folders nor `/tmp`, to see what is wrong; \
+             `mcp.{name}.start-timeout-seconds` gives it more time",
             configured.command.join(" ")
         )),
     }

@@ -13,7 +13,7 @@ use patchwright_guest::tools::picture;
 /// Most parts of a result that are looked at.
 const MAX_PARTS: usize = 256;
 /// Most bytes of text of a result.
-const MAX_TEXT: usize = 256 << 10;
+const MAX_TEXT: usize = 1 << 20;
 /// Most pictures of a result.
 const MAX_IMAGES: usize = 8;
 /// Longest name, address or kind of something, in bytes.

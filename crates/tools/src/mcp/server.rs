@@ -101,6 +101,11 @@ impl Server {
         matches!(self.way, Transport::Sandbox { .. })
     }
 
+    /// What it says of itself and its tools, where it is connected and says something.
+    pub async fn instructions(&self) -> Option<String> {
+        self.state.lock().await.connection.as_ref()?.instructions()
+    }
+
     /// Where it is, for people.
     pub fn place(&self) -> &str {
         match &self.way {

@@ -11,9 +11,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use self::page::Page;
+use patchwright_base::nearby::distance;
 use patchwright_base::text;
 use patchwright_git::hunks::{Diff, FileDiff, FileStatus};
-use patchwright_provider::catalogue::distance;
 use patchwright_review::finding::Finding;
 
 /// Paths that are suggested for one that is not there.

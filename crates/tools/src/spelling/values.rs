@@ -27,6 +27,9 @@ const BACKGROUND: &str = "end the script with ` &` for what is to go on";
 const UNSAFE: &str = "dangerouslyDisableSandbox";
 const SANDBOXED: &str = "nobody can approve that in an unattended run: run it without";
 
+/// Arguments that are lists, and that some models write as the JSON text of one.
+const LISTS: &[&str] = &["paths", "files", "file_paths", "plan", "todos", "steps", "ids", "edits"];
+
 /// Results of a search that sets no limit.
 const UNLIMITED: u64 = 2_000;
 
@@ -60,6 +63,9 @@ pub(super) fn own(alias: &ToolAlias, fields: &mut Map<String, Value>) {
     }
     if WALKERS.contains(&alias.tool) {
         ignoring(fields);
+    }
+    for name in LISTS {
+        list_as_text(fields, name);
     }
     match alias.tool {
         "read_file" => range(fields),
@@ -160,6 +166,17 @@ fn encoded(fields: &mut Map<String, Value>) {
 fn no_limit(fields: &mut Map<String, Value>) {
     for name in ["timeout_ms", "timeout"] {
         drop_if(fields, name, &json!(0));
+    }
+}
+
+/// The JSON text of a list where the list belongs.
+fn list_as_text(fields: &mut Map<String, Value>, name: &str) {
+    let Some(value @ Value::String(_)) = fields.get_mut(name) else { return };
+    let text = value.as_str().unwrap_or_default().trim();
+    if text.starts_with('[')
+        && let Ok(list @ Value::Array(_)) = serde_json::from_str(text)
+    {
+        *value = list;
     }
 }
 
