@@ -233,7 +233,16 @@ fn failed_repositories_are_retried_by_name_repository_and_class_as_the_page_says
     for (args, code, said) in [
         (vec!["nothing"], 10, "no campaign `nothing` was run yet"),
         (vec!["sums", "--repository", "acme/none"], 2, "has no repository `acme/none`"),
-        (vec!["sums", "--repository", "acme/app"], 10, "`acme/app` has not failed: it is open"),
+        (
+            vec!["sums", "--repository", "acme/app", "--class", "model"],
+            10,
+            "`acme/app` is open, and it has not failed",
+        ),
+        (
+            vec!["sums", "--repository", "acme/app", "--setup-failed"],
+            10,
+            "`acme/app` is open, and its setup has not failed, or its checks passed",
+        ),
         (vec!["sums", "--class", "budget"], 10, "there are: model"),
         (vec!["sums", "--repository", "acme/broken", "--class", "budget"], 10, "there are: model"),
         (vec!["missing.yml"], 2, "missing.yml"),
