@@ -86,7 +86,7 @@ fn main() -> ExitCode {
 /// Says what went wrong. Returns the exit code.
 fn fail(failure: &Failure, ui: Ui) -> u8 {
     ui.failure(&failure.to_string());
-    ui.workflow_command(&report::annotations::error("Patchwright", &failure.message));
+    ui.workflow_command(&report::annotations::error("Patchwright", &failure.in_short()));
     ui.event(&events::failed(failure));
     failure.kind.exit_code()
 }

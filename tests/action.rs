@@ -314,11 +314,15 @@ fn an_assignment_starts_work_where_that_is_wanted_for_who_may_ask() {
     assert!(output.stderr.contains("`mallory` may not start work"), "{}", output.text());
     let world = assigned("ann");
     let output = world.run(&["action"]).expect(0);
-    assert!(output.stderr.contains("`access.assignee` is not set"), "{}", output.text());
+    assert!(
+        output.stderr.contains("`access.assignee` (in a job the input `assignee`) is not set"),
+        "{}",
+        output.text()
+    );
     assert_eq!(world.github.writes(), Vec::<String>::new());
 }
 
-fn labeled(github: GitHub, login: &str, label: &str) -> TestWorld {
+pub(crate) fn labeled(github: GitHub, login: &str, label: &str) -> TestWorld {
     let kind = if login.ends_with("[bot]") { "Bot" } else { "User" };
     let payload = json!({
         "action": "labeled",

@@ -126,8 +126,14 @@ fn event_issue_assigned_to_others_or_without_being_wanted_is_ignored() {
     let event = payload::parse("issues", fixture("issues.assigned").as_bytes(), &env()).unwrap();
     for (assignee, why) in [
         (Some("somebody"), "it is assigned to `fixer-bot`, not to `somebody`"),
-        (None, "assigning an issue sets nothing off: `access.assignee` is not set"),
-        (Some(""), "assigning an issue sets nothing off: `access.assignee` is not set"),
+        (
+            None,
+            "assigning an issue sets nothing off: `access.assignee` (in a job the input `assignee`) is not set",
+        ),
+        (
+            Some(""),
+            "assigning an issue sets nothing off: `access.assignee` (in a job the input `assignee`) is not set",
+        ),
     ] {
         let config = TriggerConfig { assignee: assignee.map(str::to_owned), ..config() };
         assert_eq!(decide(&event, &config), Decision::Ignored(why.to_owned()));
@@ -204,7 +210,7 @@ fn event_of_a_label_is_not_that_of_opening_with_it() {
                     ),
                 },
             )
-            Ignored("event `issues.opened` sets nothing off: `triage.enabled` is not set")
+            Ignored("event `issues.opened` sets nothing off: `triage.enabled` (in a job the input `triage`) is not set")
         "#]],
     );
 }
@@ -437,7 +443,7 @@ fn event_payload_that_cannot_be_is_a_failure() {
         expect![[r#"
             error: the event `workflow_dispatch` names no issue
 
-            hint: give its number in `inputs.number`, or a pull request's in `inputs.pull-request`
+            hint: give its number in `inputs.issue` or `inputs.number`, or a pull request's in `inputs.pull-request`; a step of the Action with `prompt`, `prompt-file` or `learn` needs none
         "#]],
     );
     let zero = format!(r#"{{"inputs": {{"number": "0"}}, {repository}}}"#);

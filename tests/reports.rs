@@ -9,6 +9,7 @@ use patchwright_git::Oid;
 use patchwright_git::tree::{Change, Entry, FileChange, Mode, OverLimit};
 use patchwright_policy::{HeldBack, Judgement, Violation};
 use patchwright_provider::item::Usage;
+use patchwright_report::job_summary::Pages;
 use patchwright_report::pr_body::PullRequest;
 use patchwright_report::progress::{Finished, Readiness, Running};
 use patchwright_report::{
@@ -617,11 +618,9 @@ fn dollars_are_cents() {
 #[test]
 fn the_job_summary() {
     let outcome = outcome(None);
-    let summary = job_summary::job_summary(
-        "acme/web#7",
-        &outcome,
-        Some("https://github.com/acme/web/pull/8"),
-    );
+    let pages =
+        Pages { pull_request: Some("https://github.com/acme/web/pull/8"), ..Pages::default() };
+    let summary = job_summary::job_summary("acme/web#7", &outcome, pages);
     expect![[r#"
         ## Patchwright: acme/web#&#8203;7 — done
 
@@ -830,6 +829,7 @@ fn hostile_words_do_nothing_in_any_markdown_report() {
     for words in HOSTILE {
         let outcome = outcome(Some(words));
         let marker = marker("pull-request", "r1");
+        let pages = Pages { pull_request: Some(words), answer: Some(words) };
         let running = Running {
             state: words,
             plan: &outcome.plan,
@@ -859,7 +859,8 @@ fn hostile_words_do_nothing_in_any_markdown_report() {
                 "failed",
                 progress::failed(&Failure::forge(*words).hint(*words), Some(words), None, &marker),
             ),
-            ("summary", job_summary::job_summary(words, &outcome, Some(words))),
+            ("summary", job_summary::job_summary(words, &outcome, pages)),
+            ("rules", job_summary::without_agent(words, &outcome, pages, words)),
             ("plan", plan_md::plan_md("x", &outcome.plan).replacen("# Plan", "Plan", 1)),
             ("passage", markdown::passage(words, 10_000)),
         ];

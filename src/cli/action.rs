@@ -16,7 +16,8 @@ use patchwright_config::Config;
 use patchwright_config::file::read_file;
 use patchwright_forge::RepositoryId;
 use patchwright_report::annotations::{self, Level};
-use patchwright_report::{job_summary, outputs};
+use patchwright_report::job_summary::Pages;
+use patchwright_report::{job_summary, markdown, outputs};
 use patchwright_task::event::payload::{self, ActionEnv};
 use patchwright_task::event::{Decision, EventTask, HeadOf, TriggerConfig, decide};
 use patchwright_task::learn::LearnReport;
@@ -26,7 +27,8 @@ use patchwright_task::review::hand_over::Expected;
 use patchwright_task::review::run::ReviewReport;
 use patchwright_task::run::RunEnvironment;
 use patchwright_task::world::World;
-use patchwright_types::outcome::Conclusion;
+use patchwright_types::outcome::{Conclusion, Outcome};
+use patchwright_types::published::Published;
 use patchwright_types::task::{LearnRequest, PromptRequest, Trigger};
 
 pub use crate::cli::inputs::{former_inputs, inputs};
@@ -52,7 +54,7 @@ pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let ui = Ui { verbosity: Verbosity::Normal, json: false, ..ui };
     match work(env, ui).await {
         Ok(EventOutcome::Ignored(why)) => {
-            nothing_to_do(env, ui, "ignored", &why)?;
+            nothing_to_do(env, ui, "ignored", &ignored(env, ui, why))?;
             Ok(0)
         }
         Ok(worked) => {
@@ -66,12 +68,12 @@ pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
         Err(failure) if failure.kind == FailureKind::NothingToDo => {
             // Exit code 0: a red job for an event that needs nothing would be noise in every pull
             // request.
-            nothing_to_do(env, ui, failure.kind.conclusion(), &failure.message)?;
+            nothing_to_do(env, ui, failure.kind.conclusion(), &failure)?;
             Ok(0)
         }
         Err(failure) if failure.is_of_stranger && is_comment(env) => {
             // Anybody can write a comment: a red job for each that is refused is work for the wrong people.
-            nothing_to_do(env, ui, failure.kind.conclusion(), &failure.message)?;
+            nothing_to_do(env, ui, failure.kind.conclusion(), &failure)?;
             Ok(0)
         }
         Err(failure) => {
@@ -79,11 +81,9 @@ pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
             let left = failure.outputs().iter().map(|(name, value)| (*name, value.as_str()));
             let values: Vec<_> = conclusion.into_iter().chain(left).collect();
             append(env, "GITHUB_OUTPUT", &outputs::block(&values))?;
-            append(
-                env,
-                "GITHUB_STEP_SUMMARY",
-                &format!("## Patchwright\n\n{}\n", text::fence(&failure.to_string(), "")),
-            )?;
+            let said = text::fence(&failure.to_string(), "");
+            let summary = format!("## Patchwright\n\n{said}\n\n{}", failure.shown_work());
+            append(env, "GITHUB_STEP_SUMMARY", &summary)?;
             Err(failure)
         }
     }
@@ -97,11 +97,28 @@ fn code(conclusion: Conclusion) -> u8 {
     }
 }
 
-fn nothing_to_do(env: &Env, ui: Ui, conclusion: &str, why: &str) -> Result<()> {
-    ui.say(&format!("nothing to do: {why}"));
+fn nothing_to_do(env: &Env, ui: Ui, conclusion: &str, why: &Failure) -> Result<()> {
+    ui.say(&format!("nothing to do: {}", why.message));
     append(env, "GITHUB_OUTPUT", &outputs::block(&[("conclusion", conclusion)]))?;
-    let summary = format!("Patchwright had nothing to do: {}\n", text::inline(why));
+    let mut summary = format!("Patchwright had nothing to do: {}\n", text::inline(&why.message));
+    for hint in why.public_hints() {
+        ui.say(&format!("hint: {hint}"));
+        summary += &format!("\n- {}\n", markdown::line(hint, 1000));
+    }
     append(env, "GITHUB_STEP_SUMMARY", &summary)
+}
+
+/// An event that starts nothing. Of those that could start nothing but what the inputs say, a workflow without such an
+/// input is a mistake each time.
+fn ignored(env: &Env, ui: Ui, why: String) -> Failure {
+    let by_inputs = ["schedule", "push", "release", "discussion", "discussion_comment"];
+    if !env.var("GITHUB_EVENT_NAME").is_some_and(|name| by_inputs.contains(&name)) {
+        return Failure::nothing_to_do(why);
+    }
+    ui.workflow_command(&annotations::annotation(Level::Warning, "Patchwright", &why));
+    Failure::nothing_to_do(why).hint(
+        "on this event the Action does what its inputs say: give it `prompt`, `prompt-file` or `learn`",
+    )
 }
 
 /// Whether the event is a comment, which needs no right.
@@ -258,25 +275,16 @@ impl JobReport {
         match worked {
             EventOutcome::Issue(ended) => {
                 let (outcome, published) = (&ended.outcome, ended.published.as_ref());
-                let url = published.map(|published| published.url.as_str());
+                let pages = pages(published, None);
                 JobReport {
                     outputs: outputs::of_run(outcome, published, &ended.folder),
-                    summary: job_summary::job_summary(&ended.subject, outcome, url),
+                    summary: job_summary::job_summary(&ended.subject, outcome, pages),
                     conclusion: outcome.conclusion,
                     reason: outcome.reason.clone(),
                     message: outcome.final_message.clone(),
                 }
             }
-            EventOutcome::Review(ended) => {
-                let (reviewed, published) = (&ended.reviewed, ended.published.as_ref());
-                JobReport {
-                    outputs: outputs::of_review(reviewed, published, &ended.folder),
-                    summary: job_summary::of_review(reviewed, published),
-                    conclusion: reviewed.conclusion,
-                    reason: reviewed.reason.clone(),
-                    message: reviewed.summary.clone(),
-                }
-            }
+            EventOutcome::Review(ended) => JobReport::of_review(&ended),
             EventOutcome::Triage(ended) => {
                 let triaged = &ended.triaged;
                 let result = serde_json::to_string(triaged).unwrap_or_default();
@@ -288,20 +296,27 @@ impl JobReport {
                     message: triaged.summary.clone(),
                 }
             }
-            EventOutcome::Respond(responded) => {
-                let CommandReport { conclusion, message, .. } = responded;
-                let values = [("conclusion", conclusion.word()), ("final-message", &message)];
-                JobReport::said(conclusion, outputs::block(&values), message)
-            }
+            EventOutcome::Respond(responded) => JobReport::of_command(*responded),
             EventOutcome::Learn(learned) => {
-                let LearnReport { conclusion, message, published, .. } = *learned;
-                let outputs = outputs::of_lessons(conclusion, &message, published.as_ref());
-                JobReport::said(conclusion, outputs, message)
+                let LearnReport { message, subject, outcome, published, folder, .. } = *learned;
+                let (published, pages) = (published.as_ref(), pages(published.as_ref(), None));
+                // Each lesson is a paragraph.
+                let lessons = message.replace('\n', "\n\n");
+                JobReport {
+                    outputs: outputs::of_run(&outcome, published, &folder),
+                    summary: job_summary::without_agent(&subject, &outcome, pages, &lessons),
+                    conclusion: outcome.conclusion,
+                    reason: outcome.reason,
+                    message,
+                }
             }
-            EventOutcome::Queue(answered) => {
-                let outputs = outputs::block(&[("conclusion", Conclusion::Done.word())]);
-                JobReport::said(Conclusion::Done, outputs, answered)
-            }
+            EventOutcome::Queue(answered) => JobReport {
+                outputs: outputs::block(&[("conclusion", Conclusion::Done.word())]),
+                summary: format!("## Patchwright\n\n{}\n", text::fence(&answered, "")),
+                conclusion: Conclusion::Done,
+                reason: None,
+                message: answered,
+            },
             EventOutcome::Ignored(why) => JobReport {
                 conclusion: Conclusion::NothingToDo,
                 reason: None,
@@ -312,16 +327,45 @@ impl JobReport {
         }
     }
 
-    /// The report of a run whose message is all there is to show.
-    fn said(conclusion: Conclusion, outputs: String, message: String) -> JobReport {
+    fn of_review(ended: &ReviewReport) -> JobReport {
+        let (reviewed, published) = (&ended.reviewed, ended.published.as_ref());
         JobReport {
-            outputs,
-            summary: format!("## Patchwright\n\n{}\n", text::fence(&message, "")),
+            outputs: outputs::of_review(reviewed, published, &ended.folder),
+            summary: job_summary::of_review(reviewed, published),
+            conclusion: reviewed.conclusion,
+            reason: reviewed.reason.clone(),
+            message: reviewed.summary.clone(),
+        }
+    }
+
+    /// A review that a comment asked for is told as any other.
+    fn of_command(ended: CommandReport) -> JobReport {
+        let CommandReport { conclusion, message, subject, outcome, published, .. } = ended;
+        if let Some(review) = &ended.review {
+            return JobReport { message, ..JobReport::of_review(review) };
+        }
+        let (published, answer) = (published.as_ref(), ended.answer_url.as_deref());
+        let pages = pages(published, answer);
+        // What an agent has come to names its model.
+        let summary = if outcome.provenance.model.is_empty() {
+            job_summary::without_agent(&subject, &outcome, pages, &message)
+        } else {
+            job_summary::job_summary(&subject, &outcome, pages)
+        };
+        let reason = outcome.reason.clone();
+        let outcome = Outcome { final_message: message.clone(), ..outcome };
+        JobReport {
+            outputs: outputs::of_run(&outcome, published, &ended.folder),
+            summary,
             conclusion,
-            reason: Some(message.lines().next().unwrap_or_default().to_owned()),
+            reason: reason.or_else(|| message.lines().next().map(str::to_owned)),
             message,
         }
     }
+}
+
+fn pages<'a>(published: Option<&'a Published>, answer: Option<&'a str>) -> Pages<'a> {
+    Pages { pull_request: published.map(|published| published.url.as_str()), answer }
 }
 
 fn event(env: &Env) -> Result<patchwright_task::event::Event> {

@@ -209,6 +209,7 @@ fn a_forbidden_pull_request_names_the_link_and_the_next_run_asks_no_model() {
 
             hint: turn on the repository setting “Allow GitHub Actions to create and approve pull requests” (Settings, Actions, General)
             hint: the branch is pushed; open it by hand: GITHUB/acme/app/compare/main...patchwright/issue-7?expand=1
+            hint: the work is done and kept: once that is put right, run the same command again, and it is published without asking the model again
         "#]],
     );
     check(
@@ -223,6 +224,7 @@ fn a_forbidden_pull_request_names_the_link_and_the_next_run_asks_no_model() {
 
             - turn on the repository setting “Allow GitHub Actions to create and approve pull requests” (Settings, Actions, General)
             - the branch is pushed; open it by hand: [GITHUB/acme/app/compare/main...patchwright/issue-7?expand=1](GITHUB/acme/app/compare/main...patchwright/issue-7?expand=1)
+            - the work is done and kept: once that is put right, run the same command again, and it is published without asking the model again
 
             <!-- patchwright:progress run=RUN v=1 -->
 

@@ -50,7 +50,11 @@ fn nobody_has_issues_triaged_who_has_not_turned_it_on() {
     for action in ["opened", "edited", "reopened"] {
         let world = opened(tracker(), action, "rita");
         let output = world.run(&["action"]).expect(0);
-        assert!(output.stderr.contains("`triage.enabled` is not set"), "{}", output.text());
+        assert!(
+            output.stderr.contains("`triage.enabled` (in a job the input `triage`) is not set"),
+            "{}",
+            output.text()
+        );
         assert_eq!(world.github.writes(), Vec::<String>::new());
         assert_eq!(world.model.requests().len(), 0);
     }

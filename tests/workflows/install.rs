@@ -48,6 +48,10 @@ const GH: &str = "#!/bin/sh\n\
       cp \"$RELEASE/$file\" \"$to\" ;;\n\
     'attestation --help') [ -e \"$RELEASE/../attested\" ] ;;\n\
     'attestation verify') shift 2; echo \"verifying ${1##*/} $2 $3 $4 $5\" >&2\n\
+      echo x >> \"$RELEASE/../tries\"\n\
+      if [ -e \"$RELEASE/../unable\" ] && [ \"$(wc -l < \"$RELEASE/../tries\")\" -lt \"${ANSWERS_AT:-9}\" ]; then\n\
+        cat \"$RELEASE/../unable\" >&2; exit 1\n\
+      fi\n\
       [ \"$(cat \"$RELEASE/../attested\")\" = yes ] ;;\n\
     *) exit 1 ;;\n\
     esac\n";
@@ -70,6 +74,7 @@ const TOOLS: &[&str] = &[
     "head",
     "mkdir",
     "mv",
+    "od",
     "rm",
     "sed",
     "sh",
@@ -77,11 +82,17 @@ const TOOLS: &[&str] = &[
     "sleep",
     "tar",
     "touch",
+    "tr",
     "uname",
     "wc",
 ];
 
 const TAGGED_COMMIT: &str = "1111111111111111111111111111111111111111";
+
+/// A `uname` of this system and machine.
+fn uname(system: &str, machine: &str) -> String {
+    format!("if [ \"$1\" = -s ]; then echo {system}; else echo {machine}; fi")
+}
 
 fn machine() -> String {
     String::from_utf8(run("uname", &["-m".into()]).stdout).unwrap().trim().to_owned()
@@ -296,6 +307,13 @@ fn without_a_release_and_without_cargo_it_is_said_what_to_do() {
     let said = Runner::new("main").without("cargo").run();
     is_stopped(&said, "there is no release to download for this (main) and no cargo");
     assert!(said.contains("name a released tag, or install Rust on the runner"), "{said}");
+    // The reason stands above, and no build is promised.
+    let runner = Runner::new("v0").release(|sums| sums).file("busy", "");
+    let runner = runner.program("sleep", "rm -f \"$RELEASE/../busy\"; touch \"$RELEASE/../busy\"");
+    let said = runner.without("cargo").run();
+    is_stopped(&said, "v0.3.1 was not downloaded, for the reason that the job's log has above");
+    assert!(said.contains("rate limit") && said.contains("run the job again"), "{said}");
+    assert!(!said.contains("built from source"), "{said}");
 }
 
 #[test]
@@ -406,7 +424,8 @@ fn an_archive_that_is_cut_short_or_changed_stops_the_action() {
 
 #[test]
 fn an_arm_runner_gets_its_own_archive_or_a_build() {
-    let arm = || Runner::new("v0.3.1").release(|sums| sums).program("uname", "echo aarch64");
+    let arm =
+        || Runner::new("v0.3.1").release(|sums| sums).program("uname", &uname("Linux", "aarch64"));
     is_built(&arm().run(), "v0.3.1 has no patchwright-aarch64-linux.tar.gz");
     let runner = arm();
     let name = "patchwright-aarch64-linux.tar.gz";
@@ -430,6 +449,44 @@ fn what_the_release_workflow_did_not_build_is_not_run() {
                     patchwright/patchwright/.github/workflows/release.yml";
     assert!(said.contains("verifying patchwright-") && said.contains(verified), "{said}");
     is_stopped(&said, "nothing shows that the release workflow");
+}
+
+#[test]
+fn who_built_it_is_asked_again_and_an_outage_is_no_forgery() {
+    let release = |said: &str| {
+        let runner = Runner::new("v0.3.1").release(|sums| sums).file("attested", "yes");
+        runner.file("unable", said).program("sleep", "echo \"waiting $1\" >&2")
+    };
+    let unable = "Error: HTTP 401: Bad credentials (https://api.github.com/)\n";
+    let said = release(unable).variable("ANSWERS_AT", "3").run();
+    assert!(said.contains("waiting 5") && said.contains("waiting 10"), "{said}");
+    assert!(said.contains("called: action") && !said.contains("building"), "{said}");
+    for words in [unable, "dial tcp: lookup tuf-repo.github.com: no such host\n"] {
+        let said = release(words).run();
+        is_stopped(&said, "who built patchwright-");
+        let because = format!("could not be checked: verifying patchwright-{}", machine());
+        assert!(said.contains(&because) && said.contains("; run the job again"), "{said}");
+        assert!(!said.contains("nothing shows"), "{said}");
+    }
+    // A statement that is not there is not waited for.
+    let said = release("Error: no attestations found for subject\n").run();
+    is_stopped(&said, "nothing shows that the release workflow");
+    assert!(!said.contains("waiting"), "{said}");
+}
+
+#[test]
+fn a_runner_that_is_no_linux_is_told_before_anything_is_downloaded() {
+    for (system, machine) in [("Darwin", "arm64"), ("MINGW64_NT-10.0-20348", "x86_64")] {
+        let runner = Runner::new("v0.3.1").release(|sums| sums);
+        let mut runner = runner.program("uname", &uname(system, machine));
+        let said = runner.steps();
+        is_stopped(
+            &said,
+            &format!("Patchwright runs on Linux runners only, and this one is {system}: "),
+        );
+        assert!(said.contains("`runs-on: ubuntu-latest`"), "{said}");
+        assert!(!runner.at("asked").exists(), "nothing was asked of GitHub");
+    }
 }
 
 #[test]
@@ -582,6 +639,26 @@ fn a_runner_that_stays_downloads_a_version_once_and_checks_it_each_time() {
     fs_err::write(&tools, "a file").unwrap();
     assert_eq!(runner.steps(), CALLED);
     assert_eq!(fs_err::metadata(&tools).unwrap().permissions().mode() & 0o170_000, 0o100_000);
+}
+
+#[test]
+fn two_steps_of_one_run_keep_their_files_under_different_names() {
+    let mut runner = Runner::new("v0.3.1").release(|sums| sums);
+    let unique = |runner: &mut Runner| {
+        runner.steps();
+        runner.context["steps.install.outputs.unique"].clone()
+    };
+    let (first, second) = (unique(&mut runner), unique(&mut runner));
+    assert!(first.len() == 8 && first != second, "{first} {second}");
+    let action = yaml("action.yml");
+    let steps = action["runs"]["steps"].as_array().unwrap();
+    let named = ["name", "key"].map(|key| {
+        let names = steps.iter().filter_map(|step| step["with"][key].as_str());
+        names
+            .filter(|name| name.trim_end().ends_with("-${{ steps.install.outputs.unique }}"))
+            .count()
+    });
+    assert_eq!(named, [1, 2], "the artifact; the cache, as it is read and written");
 }
 
 #[test]

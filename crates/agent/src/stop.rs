@@ -6,7 +6,7 @@ use super::budget::LimitKind;
 use patchwright_base::error::Failure;
 use patchwright_provider::ProviderError;
 use patchwright_review::finding::Finding;
-use patchwright_types::outcome::Spending;
+use patchwright_types::outcome::{INTERRUPTED, Spending};
 use patchwright_types::plan::Plan;
 
 /// The line with which a model says that it cannot go on without an answer.
@@ -189,7 +189,7 @@ impl StopKind {
             StopKind::Provider(err) => err.to_string(),
             StopKind::Sandbox(message) => format!("the sandbox failed: {message}"),
             StopKind::Machine(failure) => failure.message.clone(),
-            StopKind::Cancelled => "the run was interrupted".to_owned(),
+            StopKind::Cancelled => INTERRUPTED.to_owned(),
             StopKind::NewSandbox => "the work continues in a new sandbox".to_owned(),
         }
     }

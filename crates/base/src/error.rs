@@ -169,9 +169,14 @@ pub struct Failure {
     pub outputs: Option<Box<FailureOutputs>>,
 }
 
-/// Outputs of the Action, by name, of a job that fails. Boxed in [`Failure`]: few have any, and it is returned everywhere.
+/// What a job that fails has to show all the same. Boxed in [`Failure`]: few have any, and it is returned everywhere.
 #[derive(Debug, Default)]
-pub struct FailureOutputs(pub Vec<(&'static str, String)>);
+pub struct FailureOutputs {
+    /// Outputs of the Action, by name.
+    pub values: Vec<(&'static str, String)>,
+    /// The work, as Markdown for the job's summary.
+    pub work: String,
+}
 
 /// Who may read a hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -302,16 +307,39 @@ impl Failure {
         self
     }
 
-    /// Adds what came of the work all the same.
+    /// Adds what came of the work all the same; nothing that is empty, or there already.
     #[must_use]
     pub fn output(mut self, name: &'static str, value: impl Into<String>) -> Failure {
-        self.outputs.get_or_insert_default().0.push((name, value.into()));
+        let value = value.into();
+        let values = &mut self.outputs.get_or_insert_default().values;
+        if !value.is_empty() && values.iter().all(|(known, _)| *known != name) {
+            values.push((name, value));
+        }
+        self
+    }
+
+    /// Adds how the work is shown in the job's summary.
+    #[must_use]
+    pub fn work(mut self, shown: String) -> Failure {
+        self.outputs.get_or_insert_default().work = shown;
         self
     }
 
     /// What came of the work all the same, by the names of the Action's outputs.
     pub fn outputs(&self) -> &[(&'static str, String)] {
-        self.outputs.as_ref().map_or(&[], |outputs| &outputs.0)
+        self.outputs.as_ref().map_or(&[], |outputs| &outputs.values)
+    }
+
+    /// The work, as Markdown for the job's summary; empty when there is nothing to be seen.
+    pub fn shown_work(&self) -> &str {
+        self.outputs.as_ref().map_or("", |outputs| &outputs.work)
+    }
+
+    /// What people see first of it, and may see nothing else of: what, why, and the first next step.
+    pub fn in_short(&self) -> String {
+        let cause = self.cause.iter().map(|cause| format!("\ncause: {cause}"));
+        let hint = self.hints.first().map(|hint| format!("\nhint: {hint}"));
+        cause.chain(hint).fold(self.message.clone(), |text, line| text + &line)
     }
 
     /// Adds a next step, printed as `hint: …`.

@@ -15,23 +15,63 @@ use patchwright_types::reviewed::Reviewed;
 /// GitHub refuses summaries over 1 MiB; people stop long before.
 const MAX_SUMMARY: usize = 256 << 10;
 
-/// The summary of one run. `subject` is what the run was about (`acme/web#7`).
-pub fn job_summary(subject: &str, outcome: &Outcome, pull_request_url: Option<&str>) -> String {
-    let mut out = format!(
-        "## Patchwright: {} — {}\n\n",
-        text::inline(subject),
-        sections::state(outcome.conclusion)
-    );
-    if let Some(url) = pull_request_url.filter(|url| is_plain_url(url)) {
-        let _ = writeln!(out, "Pull request: {url}\n");
+/// The pages that a run has written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pages<'a> {
+    pub pull_request: Option<&'a str>,
+    /// The answer to a comment.
+    pub answer: Option<&'a str>,
+}
+
+/// What the run was about (`acme/web#7`), how it ended, and where to see that.
+fn heading(subject: &str, outcome: &Outcome, pages: Pages<'_>) -> String {
+    let mut out =
+        format!("## Patchwright: {} — {}\n\n", text::inline(subject), sections::ending(outcome));
+    for (name, url) in [("Pull request", pages.pull_request), ("Answer", pages.answer)] {
+        if let Some(url) = url.filter(|url| is_plain_url(url)) {
+            let _ = writeln!(out, "{name}: {url}\n");
+        }
     }
+    out
+}
+
+/// The summary of what was done or answered by rules alone: help, a stop, a rebase that fits, lessons. `message` says what
+/// that was.
+pub fn without_agent(subject: &str, outcome: &Outcome, pages: Pages<'_>, message: &str) -> String {
+    let mut out = heading(subject, outcome, pages);
+    let _ = writeln!(out, "{}", markdown::passage(message, 20_000).trim_end());
+    // Nothing is to be said of a cost where no model was asked.
+    if outcome.spending.turns > 0 {
+        let _ = writeln!(out, "\n### Cost\n\n{}", sections::cost(&outcome.spending));
+    }
+    text::head(&out, MAX_SUMMARY)
+}
+
+/// The summary of one run.
+pub fn job_summary(subject: &str, outcome: &Outcome, pages: Pages<'_>) -> String {
+    let mut out = heading(subject, outcome, pages);
     if let Some(reason) = &outcome.reason {
         let _ = writeln!(out, "{}\n", markdown::line(reason, 2000));
     }
+    out.push_str(&work(outcome, pages.pull_request));
+    text::head(&out, MAX_SUMMARY)
+}
+
+/// The work of a run that failed at its end, below what it failed with.
+pub fn unpublished(outcome: &Outcome) -> String {
+    work(outcome, None)
+}
+
+/// What was done, what shows that it is right, and what it has cost.
+fn work(outcome: &Outcome, pull_request_url: Option<&str>) -> String {
+    let mut out = String::new();
     let violations: String =
         outcome.judgement.violations.iter().take(50).fold(String::new(), |out, violation| {
             out + "- " + &sections::violation(violation) + "\n"
         });
+    // Of an answer no check is expected.
+    let is_checked = outcome.change.is_some() || !outcome.evidence.rows.is_empty();
+    let evidence = is_checked.then(|| sections::evidence(&outcome.evidence)).unwrap_or_default();
     let files = outcome.change.as_ref().map(|c| sections::files(c, &outcome.judgement));
     let words = if sections::may_quote(outcome) {
         markdown::passage(&outcome.final_message, 20_000)
@@ -42,7 +82,7 @@ pub fn job_summary(subject: &str, outcome: &Outcome, pull_request_url: Option<&s
     let to_look_at = notes + &sections::flags(&outcome.judgement.flags);
     let parts = [
         ("Refused because", violations),
-        ("Evidence", sections::evidence(&outcome.evidence)),
+        ("Evidence", evidence),
         ("Attempts", attempts::section(&outcome.attempts)),
         ("What changed", files.unwrap_or_default()),
         ("Plan", sections::plan(&outcome.plan)),
@@ -60,7 +100,7 @@ pub fn job_summary(subject: &str, outcome: &Outcome, pull_request_url: Option<&s
             let _ = write!(out, "### {heading}\n\n{}\n\n", part.trim_end());
         }
     }
-    text::head(&out, MAX_SUMMARY)
+    out
 }
 
 /// The number at the end of the address of a pull request.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::review::check;
 use super::sections;
-use patchwright_types::outcome::{Conclusion, Outcome};
+use patchwright_types::outcome::Outcome;
 use patchwright_types::published::Published;
 use patchwright_types::published::PublishedReview;
 use patchwright_types::reviewed::Reviewed;
@@ -29,50 +29,60 @@ pub fn block(values: &[(&str, &str)]) -> String {
     text
 }
 
-/// All outputs of a run that came to an end.
+/// All outputs of a run that came to an end. What does not apply to it, such as the checks of a question, is empty or
+/// `none`.
 pub fn of_run(outcome: &Outcome, published: Option<&Published>, folder: &Path) -> String {
-    let file = |name: &str| {
-        let path = folder.join(name);
-        if path.exists() { path.display().to_string() } else { String::new() }
-    };
+    let values = values_of_run(outcome, published, folder);
+    let values: Vec<_> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    block(&values)
+}
+
+/// A file of a run, where it is there.
+fn file(folder: &Path, name: &str) -> String {
+    let path = folder.join(name);
+    if path.exists() { path.display().to_string() } else { String::new() }
+}
+
+/// The files of a run that changes something, whatever became of it.
+pub fn files(folder: &Path) -> [(&'static str, String); 6] {
+    [
+        ("output-file", file(folder, "output.json")),
+        ("plan-file", file(folder, "plan.md")),
+        ("patch-file", file(folder, "change.patch")),
+        ("held-back-file", file(folder, "held-back.patch")),
+        ("journal-file", file(folder, patchwright_journal::FILE)),
+        ("report-file", file(folder, "report.html")),
+    ]
+}
+
+/// As [`of_run`], by name.
+pub fn values_of_run(
+    outcome: &Outcome,
+    published: Option<&Published>,
+    folder: &Path,
+) -> Vec<(&'static str, String)> {
     let number = published.map(|p| p.pull_request.to_string()).unwrap_or_default();
     let operation = published.map(|p| p.operation.word()).unwrap_or_default();
     let cost = sections::dollars_output(&outcome.spending);
     let output = outcome.output.as_ref().map(ToString::to_string);
     // Half of a document is none; the file has all of it.
     let output = output.filter(|text| text.len() <= LONGEST).unwrap_or_default();
-    block(&[
-        ("conclusion", outcome.conclusion.word()),
-        ("checks", outcome.evidence.verdict().word()),
-        ("final-message", &outcome.final_message),
-        ("pull-request-number", &number),
-        ("pull-request-url", published.map(|p| p.url.as_str()).unwrap_or_default()),
-        ("pull-request-operation", operation),
-        ("pull-request-head-sha", published.map(|p| p.head_sha.as_str()).unwrap_or_default()),
-        ("branch", published.map(|p| p.branch.as_str()).unwrap_or_default()),
-        ("output", &output),
-        ("output-file", &file("output.json")),
-        ("plan-file", &file("plan.md")),
-        ("patch-file", &file("change.patch")),
-        ("held-back-file", &file("held-back.patch")),
-        ("journal-file", &file(patchwright_journal::FILE)),
-        ("report-file", &file("report.html")),
-        ("cost-usd", &cost),
-    ])
-}
-
-/// All outputs of a run that proposed lessons, or found none.
-pub fn of_lessons(conclusion: Conclusion, message: &str, published: Option<&Published>) -> String {
-    let number = published.map(|p| p.pull_request.to_string()).unwrap_or_default();
-    block(&[
-        ("conclusion", conclusion.word()),
-        ("final-message", message),
-        ("pull-request-number", &number),
-        ("pull-request-url", published.map(|p| p.url.as_str()).unwrap_or_default()),
-        ("pull-request-operation", published.map(|p| p.operation.word()).unwrap_or_default()),
-        ("pull-request-head-sha", published.map(|p| p.head_sha.as_str()).unwrap_or_default()),
-        ("branch", published.map(|p| p.branch.as_str()).unwrap_or_default()),
-    ])
+    let of_pull =
+        |value: fn(&Published) -> &str| published.map(value).unwrap_or_default().to_owned();
+    let mut values = vec![
+        ("conclusion", outcome.conclusion.word().to_owned()),
+        ("checks", outcome.evidence.verdict().word().to_owned()),
+        ("final-message", outcome.final_message.clone()),
+        ("pull-request-number", number),
+        ("pull-request-url", of_pull(|pull| &pull.url)),
+        ("pull-request-operation", operation.to_owned()),
+        ("pull-request-head-sha", of_pull(|pull| &pull.head_sha)),
+        ("branch", of_pull(|pull| &pull.branch)),
+        ("output", output),
+    ];
+    values.extend(files(folder));
+    values.push(("cost-usd", cost));
+    values
 }
 
 /// All outputs of a review that came to an end. `coverage` is the part of the changed lines that was
@@ -82,10 +92,6 @@ pub fn of_review(
     published: Option<&PublishedReview>,
     folder: &Path,
 ) -> String {
-    let file = |name: &str| {
-        let path = folder.join(name);
-        if path.exists() { path.display().to_string() } else { String::new() }
-    };
     let coverage = &reviewed.coverage;
     let percent = match (coverage.is_complete(), coverage.lines) {
         (true, _) => 100,
@@ -99,6 +105,7 @@ pub fn of_review(
     let cost = sections::dollars_output(&reviewed.spending);
     block(&[
         ("conclusion", reviewed.conclusion.word()),
+        ("checks", reviewed.evidence.verdict().word()),
         ("final-message", &reviewed.summary),
         ("pull-request-number", &reviewed.number.to_string()),
         ("pull-request-head-sha", &reviewed.head),
@@ -107,29 +114,25 @@ pub fn of_review(
         ("review-verdict", verdict.map(check::word).unwrap_or_default()),
         ("coverage", &percent.to_string()),
         ("findings", &reviewed.findings.len().to_string()),
-        ("findings-file", &file("findings.json")),
-        ("sarif-file", &file("findings.sarif")),
-        ("review-file", &file("review.json")),
+        ("findings-file", &file(folder, "findings.json")),
+        ("sarif-file", &file(folder, "findings.sarif")),
+        ("review-file", &file(folder, "review.json")),
         ("handed-over", if handed_over { "true" } else { "false" }),
-        ("journal-file", &file(patchwright_journal::FILE)),
-        ("report-file", &file("report.html")),
+        ("journal-file", &file(folder, patchwright_journal::FILE)),
+        ("report-file", &file(folder, "report.html")),
         ("cost-usd", &cost),
     ])
 }
 
 /// All outputs of a triage that came to an end; `result` is its form for programs.
 pub fn of_triage(triaged: &Triaged, result: &str, folder: &Path) -> String {
-    let file = |name: &str| {
-        let path = folder.join(name);
-        if path.exists() { path.display().to_string() } else { String::new() }
-    };
     block(&[
         ("conclusion", triaged.conclusion.word()),
         ("final-message", &triaged.summary),
         ("output", if result.len() <= LONGEST { result } else { "" }),
-        ("output-file", &file("triage.json")),
-        ("journal-file", &file(patchwright_journal::FILE)),
-        ("report-file", &file("report.html")),
+        ("output-file", &file(folder, "triage.json")),
+        ("journal-file", &file(folder, patchwright_journal::FILE)),
+        ("report-file", &file(folder, "report.html")),
         ("cost-usd", &sections::dollars_output(&triaged.spending)),
     ])
 }

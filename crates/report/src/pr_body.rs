@@ -13,7 +13,7 @@ use super::{
 };
 use patchwright_base::text;
 use patchwright_types::evidence::{Standing, Verdict};
-use patchwright_types::outcome::{Conclusion, Outcome};
+use patchwright_types::outcome::{Conclusion, INTERRUPTED, Outcome};
 
 /// What the body is made of.
 #[derive(Clone, Copy, Debug)]
@@ -271,9 +271,11 @@ fn warning(outcome: &Outcome) -> Option<String> {
     // A change that a check or the policy is against has come to its end all the same, and its reason says all.
     let is_told = outcome.conclusion == Conclusion::Partial && outcome.reason.is_some();
     if outcome.conclusion != Conclusion::Done && !is_told {
-        parts.push(format!("This run was not completed: {}.", sections::state(outcome.conclusion)));
+        parts.push(format!("This run was not completed: {}.", sections::ending(outcome)));
     }
-    if let Some(reason) = &outcome.reason {
+    // The words before say the same.
+    let reason = outcome.reason.as_ref().filter(|reason| *reason != INTERRUPTED);
+    if let Some(reason) = reason {
         let sentence = markdown::line(reason, 2000);
         let is_ended = sentence.ends_with(['.', '!', '?']);
         parts.push(if is_ended { sentence } else { sentence + "." });

@@ -96,7 +96,7 @@ pub fn finished(finished: &Finished<'_>) -> String {
     let outcome = finished.outcome;
     let link = link(outcome.provenance.run_url.as_deref());
     let is_red_draft = is_red_draft(finished);
-    let state = if is_red_draft { RED_DRAFT } else { sections::state(outcome.conclusion) };
+    let state = if is_red_draft { RED_DRAFT } else { sections::ending(outcome) };
     let mut out = format!("**Patchwright: {state}**{link}\n");
     match (finished.pull_request, finished.compare_url) {
         (Some((number, _)), _) => {

@@ -41,6 +41,7 @@ pub mod guard;
 mod install;
 mod job;
 mod kept;
+mod kept_work;
 pub mod learn;
 mod lfs;
 mod lineage;

@@ -39,7 +39,9 @@ use super::respond::stop;
 use super::run::{Run, RunEnvironment, Start};
 use super::settle::JudgedChange;
 use super::workspace::{Checkout, Rules, Workspace};
-use super::{asked, attempts, authorship, base_moved, decide, ending, guard, resumption, salvage};
+use super::{
+    asked, attempts, authorship, base_moved, decide, ending, guard, kept_work, resumption, salvage,
+};
 use crate::world::World;
 use patchwright_agent::StopKind;
 use patchwright_base::error::{Failure, Hint, Result};
@@ -184,8 +186,11 @@ async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Resu
         let outcome = &mut finished.outcome;
         base_moved::look(run, origin, &mut checkout.workspace, commit, outcome).await?;
         let goal = Goal { target, heard: &heard, commit };
-        published =
-            proposal::publish(run, origin, &checkout, &goal, &mut finished, progress).await?;
+        let publishing = proposal::publish(run, origin, &checkout, &goal, &mut finished, progress);
+        published = match publishing.await {
+            Ok(published) => published,
+            Err(failure) => return Err(kept_work::named(run, failure, &finished.outcome)),
+        };
     }
     Ok(finished.report(run, checkout, published))
 }
@@ -219,6 +224,7 @@ async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Re
                 tell_published(run, published);
             }
             let failure = published.iter().fold(failure, so_far);
+            let failure = kept_work::with_files(run, failure);
             progress.fail(&failure).await;
             Err(failure)
         }

@@ -354,13 +354,11 @@ fn refused(run: &Run<'_>, origin: Origin<'_>, err: ForgeError, branch: &str) -> 
         return push_failed(err, branch)
             .hint("have the commits signed: `commits.signing` in the configuration, or `--sign`");
     }
-    let again =
-        "the same command pushes the same change again, with the settings that it has by then";
-    let Origin::Issue(issue) = origin else { return push_failed(err, branch).hint(again) };
+    let Origin::Issue(issue) = origin else { return push_failed(err, branch) };
     resumption::keep_refusal(run, issue, message);
-    push_failed(err, branch).hint(again).hint(
-        "to have the change made anew, say in the issue or in a comment what it has to be like: the same \
-         command begins again then, and the model is told the server's words",
+    push_failed(err, branch).hint(
+        "to have the change made anew instead, say in the issue or in a comment what it has to be like: the work \
+         begins again then, and the model is told the server's words",
     )
 }
 

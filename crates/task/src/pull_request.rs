@@ -35,7 +35,7 @@ pub(super) async fn open_or_update(
                 let named = draft.named_from(&repository.id);
                 let link = run.world.forge()?.compare_url(repository, &draft.base_branch, &named);
                 let hint = format!("the branch is pushed; open it by hand: {link}");
-                return Err(Failure::from(err).hint(hint));
+                return Err(Failure::from(err).hint(hint).output("branch", branch.as_str()));
             }
         },
     };

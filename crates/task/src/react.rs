@@ -20,7 +20,7 @@ pub enum EventOutcome {
     /// A run that may have changed something: of an issue, or of a prompt.
     Issue(Box<RunReport>),
     Review(Box<ReviewReport>),
-    Respond(CommandReport),
+    Respond(Box<CommandReport>),
     Learn(Box<LearnReport>),
     Triage(Box<TriageReport>),
     /// A merge queue has its check: the address of that, or what was done.
@@ -111,9 +111,10 @@ pub async fn react(
             let running = triage::triage(world, config, request, environment);
             EventOutcome::Triage(Box::new(Box::pin(running).await?))
         }
-        EventTask::Respond(request) => EventOutcome::Respond(
-            Box::pin(respond::respond(world, config, request, environment)).await?,
-        ),
+        EventTask::Respond(request) => {
+            let running = respond::respond(world, config, request, environment);
+            EventOutcome::Respond(Box::new(Box::pin(running).await?))
+        }
     })
 }
 

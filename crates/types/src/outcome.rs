@@ -43,6 +43,9 @@ pub struct Outcome {
     pub publish_notes: PublishNotes,
 }
 
+/// Why a run has ended that a signal or a cancelled job has stopped.
+pub const INTERRUPTED: &str = "the run was interrupted";
+
 /// The closed list of ways in which a run can end. `result.json`, the journal, reports and outputs all
 /// say [`Conclusion::word`]; files of earlier versions, which had shorter words for three of them, are
 /// read as well.

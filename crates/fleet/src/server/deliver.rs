@@ -267,8 +267,12 @@ async fn ended(
         EventOutcome::Review(ended) => {
             (Some(ended.reviewed.run.clone()), ended.reviewed.spending.cost_usd)
         }
-        EventOutcome::Respond(responded) => (Some(responded.run.clone()), responded.cost_usd),
-        EventOutcome::Learn(learned) => (Some(learned.run.clone()), learned.cost_usd),
+        EventOutcome::Respond(responded) => {
+            (Some(responded.run.clone()), responded.outcome.spending.cost_usd)
+        }
+        EventOutcome::Learn(learned) => {
+            (Some(learned.outcome.run.clone()), learned.outcome.spending.cost_usd)
+        }
         EventOutcome::Triage(ended) => {
             (Some(ended.triaged.run.clone()), ended.triaged.spending.cost_usd)
         }

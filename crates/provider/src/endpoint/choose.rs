@@ -325,6 +325,23 @@ fn offers(platform: &str, model: &Model, wires: &[Wire]) -> Result<()> {
         .hint(format!("`--wire` can be {} there", words.join(", "))))
 }
 
+/// How the key is to come into its variable. A workflow that names a secret sets the variable also where there is no such
+/// secret, to nothing.
+fn key_hint(name: &str, wanted: &[(&str, KeyHeader)], env: &Env) -> String {
+    let empty = wanted.iter().map(|(name, _)| *name).find(|name| env.is_empty(name));
+    match (empty, env.is_actions()) {
+        (Some(empty), true) => format!(
+            "`{empty}` is set, but to nothing: there is no secret of the name that the workflow has, or GitHub does not \
+             give it to this event (pull requests of Dependabot and of forks)"
+        ),
+        (None, true) => format!(
+            "add the key as a secret of the repository, and `{name}: ${{{{ secrets.{name} }}}}` to the `env` of the step"
+        ),
+        (Some(empty), false) => format!("`{empty}` is set, but to nothing: set it to the key"),
+        (None, false) => format!("set `{name}`"),
+    }
+}
+
 fn no_key(model: &Model, wanted: &[(&str, KeyHeader)], env: &Env) -> Failure {
     let name = wanted.first().map_or(OWN_KEY, |(name, _)| *name);
     let hint = match model.provider.as_str() {
@@ -336,7 +353,7 @@ fn no_key(model: &Model, wanted: &[(&str, KeyHeader)], env: &Env) -> Failure {
                 "set `{name}` to a Bedrock API key, or let Patchwright sign with credentials of AWS"
             )
         }
-        _ => format!("set `{name}`"),
+        _ => key_hint(name, wanted, env),
     };
     let mut failure = Failure::provider(format!("no key for `{}`", model.slug)).hint(hint);
     failure = identity::missing(model, env).into_iter().fold(failure, Failure::hint);

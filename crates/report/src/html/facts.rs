@@ -15,7 +15,7 @@ pub(super) fn head(report: &Report<'_>) -> Markup {
     html! {
         header {
             p class="pills" {
-                span class={ "pill " (tone(outcome.conclusion)) } { (sections::state(outcome.conclusion)) }
+                span class={ "pill " (tone(outcome.conclusion)) } { (sections::ending(outcome)) }
                 (checks(outcome))
                 (findings(report))
             }

@@ -183,7 +183,7 @@ fn issue(event: &IssueLabeled, config: &TriggerConfig) -> Result<EventTask, Stri
 fn assigned(event: &IssueAssigned, config: &TriggerConfig) -> Result<EventTask, String> {
     let wanted = config.assignee.as_deref().filter(|login| !login.is_empty());
     let Some(wanted) = wanted else {
-        return Err("assigning an issue sets nothing off: `access.assignee` is not set".to_owned());
+        return Err("assigning an issue sets nothing off: `access.assignee` (in a job the input `assignee`) is not set".to_owned());
     };
     if !event.assignee.has_login(wanted) {
         return Err(format!("it is assigned to `{}`, not to `{wanted}`", event.assignee.login));
@@ -207,7 +207,7 @@ fn opened(event: &IssueOpened, config: &TriggerConfig) -> Result<EventTask, Stri
     let IssueOpened { repository, number, action, author, .. } = event;
     if !config.triages {
         return Err(format!(
-            "event `issues.{action}` sets nothing off: `triage.enabled` is not set"
+            "event `issues.{action}` sets nothing off: `triage.enabled` (in a job the input `triage`) is not set"
         ));
     }
     if !event.open || event.locked {
@@ -359,7 +359,7 @@ fn dispatch(event: &Dispatch, config: &TriggerConfig) -> Result<EventTask, Strin
     let command = match &event.command {
         None if event.is_pull_request => Command::Review { full: false },
         None => return Ok(EventTask::Issue(IssueRequest { repository, number, trigger })),
-        Some(words) => mention::command_of(words)
+        Some(words) => mention::command_of_input(words, &config.mention)
             .ok_or_else(|| format!("the command asks nothing of `@{}`", config.mention))?,
     };
     Ok(match command {

@@ -347,7 +347,8 @@ fn dispatch(
     let asked = pull.or_else(|| ["number", "issue"].iter().find_map(|key| given(key)));
     let text = asked.ok_or_else(|| {
         Failure::usage(format!("the event `{name}` names no issue")).hint(format!(
-            "give its number in `{place}.number`, or a pull request's in `{place}.pull-request`"
+            "give its number in `{place}.issue` or `{place}.number`, or a pull request's in `{place}.pull-request`; a \
+             step of the Action with `prompt`, `prompt-file` or `learn` needs none"
         ))
     })?;
     let digits = text.strip_prefix('#').unwrap_or(text);

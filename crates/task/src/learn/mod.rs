@@ -11,6 +11,8 @@ mod propose;
 pub(crate) mod read;
 mod words;
 
+use std::path::PathBuf;
+
 use chrono::{DateTime, TimeDelta, Utc};
 
 use self::ask::KnownLessons;
@@ -45,9 +47,12 @@ pub struct LearnReport {
     pub conclusion: Conclusion,
     /// For the terminal: the lessons, or why there are none.
     pub message: String,
-    pub run: String,
-    pub cost_usd: f64,
+    /// What the run was about.
+    pub subject: String,
+    pub outcome: Outcome,
     pub published: Option<Published>,
+    /// Where journal and report are.
+    pub folder: PathBuf,
 }
 
 /// Reads what maintainers said, and proposes lessons.
@@ -277,14 +282,13 @@ fn end(run: &Run<'_>, found: LearnResult) -> Result<LearnReport> {
             operation: Some(published.operation),
         });
     }
-    let cost_usd = spending.cost_usd;
     let outcome = outcome(run, conclusion, (reason, &message), spending);
     salvage::write_report(run, &outcome, published.as_ref());
     run.tell_files();
     run.tell(&Event::Result(Box::new(salvage::result(run, &outcome, published.as_ref()))));
     run.end(&outcome)?;
-    let run = run.folder.id.clone();
-    Ok(LearnReport { conclusion, message, run, cost_usd, published })
+    let (subject, folder) = (run.subject(), run.folder.path.clone());
+    Ok(LearnReport { conclusion, message, subject, outcome, published, folder })
 }
 
 fn outcome(

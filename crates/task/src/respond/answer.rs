@@ -71,23 +71,23 @@ async fn is_there(run: &Run<'_>, admitted: &AdmittedCommand, marker: &str) -> bo
     }
 }
 
-/// Posts once, where it was asked. A conversation that is locked or gone takes no answer; the terminal
-/// has it.
+/// Posts once, where it was asked, and returns the page of it. A conversation that is locked or gone takes no answer;
+/// the terminal has it.
 pub(super) async fn post(
     run: &Run<'_>,
     admitted: &AdmittedCommand,
     marker: &str,
     body: &str,
-) -> Result<()> {
+) -> Result<Option<String>> {
     if run.config.dry_run {
-        return Ok(());
+        return Ok(None);
     }
     must_be_same(run.world.forge()?.as_ref(), &admitted.repository).await?;
     if marker == admitted.marker(run) && is_there(run, admitted, marker).await {
         run.environment
             .ui
             .say("another run has answered this meanwhile; no second answer is posted");
-        return Ok(());
+        return Ok(None);
     }
     run.folder.intends(EFFECT, marker, json!({ "place": admitted.request.place }))?;
     let body = run.world.redactor.redact(&format!("{}\n\n{marker}\n", body.trim_end()));
@@ -107,11 +107,12 @@ pub(super) async fn post(
                 operation: None,
             });
             let detail = json!({ "comment": comment.id, "url": comment.html_url });
-            run.folder.did(EFFECT, marker, detail)
+            run.folder.did(EFFECT, marker, detail)?;
+            Ok(Some(comment.html_url))
         }
         Err(ForgeError::State { message, .. }) => {
             run.environment.ui.warn(&format!("no answer was posted: {message}"));
-            Ok(())
+            Ok(None)
         }
         Err(err) => Err(Failure::from(err).hint(run.files_hint())),
     }

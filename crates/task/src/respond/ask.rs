@@ -3,9 +3,9 @@
 
 use serde_json::json;
 
-use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::work::{self, Instruction};
+use super::{CommandReply, DoneBy};
 use crate::review;
 use crate::run::Run;
 use crate::workspace::Checkout;
@@ -41,12 +41,7 @@ pub(super) async fn ask(
         return change_instead(run, admitted, asked, &outcome).await;
     }
     let body = words::answered(&outcome);
-    Ok(CommandReply {
-        conclusion: outcome.conclusion,
-        message: outcome.final_message.clone(),
-        body: Some(body),
-        outcome: Some(outcome),
-    })
+    Ok(CommandReply::of_work(outcome, body))
 }
 
 /// The line with which a model says that it was asked for a change, not for an answer.
@@ -78,9 +73,11 @@ async fn change_instead(
     // That run has answered already.
     Ok(CommandReply {
         conclusion: ended.conclusion,
-        message: ended.message,
+        message: ended.message.clone(),
         body: None,
         outcome: Some(outcome.clone()),
+        published: None,
+        done_by: DoneBy::Command(Box::new(ended)),
     })
 }
 
@@ -139,7 +136,8 @@ pub(super) async fn review(
     };
     let detail = json!({ "conclusion": reviewed.conclusion, "body": body });
     run.folder.did(REVIEWED, &reviewed.head, detail)?;
-    Ok(CommandReply::with_body(reviewed.conclusion, body))
+    let answer = CommandReply::with_body(reviewed.conclusion, body);
+    Ok(CommandReply { done_by: DoneBy::Review(Box::new(ended)), ..answer })
 }
 
 /// How the journal calls a review that is posted; what is left is the answer.

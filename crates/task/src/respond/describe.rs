@@ -19,7 +19,7 @@ use patchwright_prompt as prompt;
 use patchwright_report as report;
 use patchwright_report::answer as words;
 use patchwright_report::description;
-use patchwright_types::outcome::{Conclusion, Outcome};
+use patchwright_types::outcome::Conclusion;
 
 /// Reads the change, writes both, and replaces what is there.
 pub(super) async fn describe(
@@ -54,7 +54,7 @@ pub(super) async fn describe(
     let written = description::read(&said);
     let Some(written) = written.filter(|_| outcome.conclusion == Conclusion::Done) else {
         let body = words::answered(&outcome);
-        return Ok(answer(body, outcome));
+        return Ok(CommandReply::of_work(outcome, body));
     };
     let body = if run.config.dry_run {
         format!("{}\n\n{}\n", written.title, written.body)
@@ -62,19 +62,13 @@ pub(super) async fn describe(
         let replacing = replace(run, admitted, pull.number, &written);
         match run.unless_interrupted(replacing).await? {
             Some(before) => words::described(&outcome, &before.title, &written.title),
-            None => return Ok(CommandReply::silent("stopped by a comment; nothing was replaced")),
+            None => {
+                let stopped = CommandReply::silent("stopped by a comment; nothing was replaced");
+                return Ok(stopped.after(outcome));
+            }
         }
     };
-    Ok(answer(body, outcome))
-}
-
-fn answer(body: String, outcome: Outcome) -> CommandReply {
-    CommandReply {
-        conclusion: outcome.conclusion,
-        message: outcome.final_message.clone(),
-        body: Some(body),
-        outcome: Some(outcome),
-    }
+    Ok(CommandReply::of_work(outcome, body))
 }
 
 /// Replaces title and description, if who asked still may and nobody said stop. Returns the pull request as

@@ -1,18 +1,22 @@
 //! `fix`: commits on the branch of the pull request; on an issue, the issue's own flow.
 
-use serde_json::json;
+use std::path::PathBuf;
 
-use super::CommandReply;
+use serde_json::{Value, json};
+
 use super::admit::AdmittedCommand;
 use super::land::{self, PushResult};
 use super::landed;
 use super::own_commits::{self, IsForeign};
 use super::target;
 use super::work::{self, Instruction};
+use super::{CommandReply, DoneBy};
 use crate::asked;
-use crate::pipeline;
+use crate::kept_work;
+use crate::pipeline::{self, RunReport};
 use crate::publish;
 use crate::run::{Run, RunEnvironment};
+use crate::salvage;
 use crate::workspace::Checkout;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::PullRequest;
@@ -72,21 +76,22 @@ pub(super) async fn change(
 ) -> Result<CommandReply> {
     let is_foreign = IsForeign::of(run, admitted, pull);
     if let Some(commit) = own_commits::landed_before(run, checkout, instruction, is_foreign) {
-        let url = land::commit_url(&admitted.repository, &commit.to_string());
-        let body = words::landed_before(&commit.to_string(), url.as_deref(), &pull.head_branch);
-        return Ok(CommandReply::with_body(Conclusion::Done, body));
+        let commit = commit.to_string();
+        let url = land::commit_url(&admitted.repository, &commit);
+        return Ok(landed::said_again(pull, &commit, url.as_deref(), &pull.head_branch));
     }
     if !run.config.dry_run && landed::pushed(run, admitted).is_none() {
         run.unless_interrupted(target::guard(run, admitted, pull)).await?;
     }
     let done = work::work(run, admitted, checkout, instruction).await?;
-    let landed = land::land(run, admitted, pull, checkout, &done).await?;
+    let landed = land::land(run, admitted, pull, checkout, &done).await;
+    let landed = landed.map_err(|failure| kept_work::named(run, failure, &done.outcome))?;
     let mut outcome = done.outcome;
     match &landed {
-        PushResult::Stopped => return Ok(CommandReply::stopped()),
+        PushResult::Stopped => return Ok(CommandReply::stopped().after(outcome)),
         PushResult::There { commit, url, branch } => {
-            let body = words::landed_before(commit, url.as_deref(), branch);
-            return Ok(CommandReply::with_body(Conclusion::Done, body));
+            let answer = landed::said_again(pull, commit, url.as_deref(), branch);
+            return Ok(answer.after(outcome));
         }
         PushResult::Patch { why } => {
             outcome.conclusion = Conclusion::Partial;
@@ -116,13 +121,10 @@ pub(super) async fn change(
         patch: patch.as_deref().map(String::from_utf8_lossy).as_deref(),
         held_back: held_back.as_deref(),
     });
-    crate::salvage::write_report(run, &outcome, published(pull, &landed).as_ref());
-    Ok(CommandReply {
-        conclusion: outcome.conclusion,
-        message: message(&outcome.final_message, &landed),
-        body: Some(body),
-        outcome: Some(outcome),
-    })
+    let published = published(pull, &landed);
+    salvage::write_report(run, &outcome, published.as_ref());
+    let message = message(&outcome.final_message, &landed);
+    Ok(CommandReply { message, published, ..CommandReply::of_work(outcome, body) })
 }
 
 pub(super) fn message(said: &str, landed: &PushResult) -> String {
@@ -140,15 +142,28 @@ pub(super) fn message(said: &str, landed: &PushResult) -> String {
 }
 
 pub(super) fn published(pull: &PullRequest, landed: &PushResult) -> Option<Published> {
-    let PushResult::Pushed { commit, branch, .. } = landed else { return None };
-    Some(Published {
+    match landed {
+        PushResult::Pushed { commit, branch, .. } | PushResult::There { commit, branch, .. } => {
+            Some(published_in(pull, commit, branch))
+        }
+        PushResult::Contained { .. }
+        | PushResult::Patch { .. }
+        | PushResult::Secret { .. }
+        | PushResult::Nothing
+        | PushResult::Stopped => None,
+    }
+}
+
+/// The pull request whose branch has this commit.
+pub(super) fn published_in(pull: &PullRequest, commit: &str, branch: &str) -> Published {
+    Published {
         draft: pull.draft,
-        branch: branch.clone(),
-        head_sha: commit.clone(),
+        branch: branch.to_owned(),
+        head_sha: commit.to_owned(),
         pull_request: pull.number,
         url: pull.html_url.clone(),
         operation: patchwright_forge::Operation::Updated,
-    })
+    }
 }
 
 /// The issue's own flow, with the words (or the plan) beside what the issue says.
@@ -171,7 +186,8 @@ pub(super) async fn issue(
     let (world, config) = (run.world, run.config.clone());
     let ended = pipeline::issue_within(world, config, request, environment, begun).await?;
     let pull_request = ended.published.as_ref().map(|published| published.pull_request);
-    Ok(IssueRun { outcome: ended.outcome, pull_request }.reply())
+    let RunReport { outcome, published, folder, .. } = ended;
+    Ok(IssueRun { outcome, pull_request, published, folder }.reply())
 }
 
 /// The answer, where the run of the issue has come to its end and only that is missing.
@@ -196,6 +212,8 @@ const ISSUE_RUN: &str = "issue_run";
 struct IssueRun {
     outcome: Outcome,
     pull_request: Option<u64>,
+    published: Option<Published>,
+    folder: PathBuf,
 }
 
 impl IssueRun {
@@ -225,22 +243,23 @@ impl IssueRun {
             }
             _ => None,
         });
-        Ok(Some(IssueRun { outcome, pull_request }))
+        // Written when all was published. Where it cannot be read, the number is known still.
+        let published = fs_err::read(folder.join("result.json")).ok();
+        let published = published.and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+        let published =
+            published.and_then(|it| serde_json::from_value(it["published"].clone()).ok());
+        Ok(Some(IssueRun { outcome, pull_request, published, folder }))
     }
 
     fn reply(self) -> CommandReply {
-        let IssueRun { outcome, pull_request } = self;
+        let IssueRun { outcome, pull_request, published, folder } = self;
         let landed = match pull_request {
             Some(number) => words::LandedChange::PullRequest { number },
             None => words::LandedChange::Nothing,
         };
         let fixed = words::Fixed { outcome: &outcome, landed, patch: None, held_back: None };
         let body = words::fixed(&fixed);
-        CommandReply {
-            conclusion: outcome.conclusion,
-            message: outcome.final_message.clone(),
-            body: Some(body),
-            outcome: Some(outcome),
-        }
+        let answer = CommandReply::of_work(outcome, body);
+        CommandReply { published, done_by: DoneBy::IssueRun(folder), ..answer }
     }
 }

@@ -30,6 +30,18 @@ pub(super) fn pushed(run: &Run<'_>, admitted: &AdmittedCommand) -> Option<PushRe
     Some(PushResult::Pushed { commit, url, branch, onto: None })
 }
 
+/// The answer about a commit that was pushed before, by whichever run.
+pub(super) fn said_again(
+    pull: &PullRequest,
+    commit: &str,
+    url: Option<&str>,
+    branch: &str,
+) -> CommandReply {
+    let body = words::landed_before(commit, url, branch);
+    let published = Some(fix::published_in(pull, commit, branch));
+    CommandReply { published, ..CommandReply::with_body(Conclusion::Done, body) }
+}
+
 /// As [`must_be_open`], for a command that pushes. What it had pushed before the pull request was ended is its answer,
 /// also where another machine had done it; what the journal of this run has is said in full by the command itself.
 ///
@@ -53,8 +65,7 @@ pub(super) async fn before_the_end(
     let landed = run.unless_interrupted(async { Ok(looking.await.unwrap_or_default()) }).await?;
     let Some(commit) = landed.map(|commit| commit.to_string()) else { return Err(ended) };
     let url = land::commit_url(&admitted.repository, &commit);
-    let body = words::landed_before(&commit, url.as_deref(), &pull.head_branch);
-    Ok(Some(CommandReply::with_body(Conclusion::Done, body)))
+    Ok(Some(said_again(pull, &commit, url.as_deref(), &pull.head_branch)))
 }
 
 /// A commit that answers this comment, or is of this run, at the head that the pull request had at its end.

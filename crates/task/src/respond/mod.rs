@@ -28,12 +28,16 @@ mod target;
 mod unseen;
 pub(crate) mod work;
 
+use std::path::PathBuf;
+
 use admit::AdmittedCommand;
 
 use super::run::{Run, RunEnvironment, Start};
-use super::{decide, network};
+use super::{decide, kept_work, network};
 use crate::fork;
+use crate::review::run::ReviewReport;
 use crate::world::World;
+use patchwright_agent::budget;
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_config::{Config, Mode};
 use patchwright_forge::PullRequest;
@@ -41,7 +45,9 @@ use patchwright_journal::Entry;
 use patchwright_report::answer as words;
 use patchwright_types::command::Command;
 use patchwright_types::events::{CommandResult, Event};
+use patchwright_types::evidence::Evidence;
 use patchwright_types::outcome::{Conclusion, Outcome};
+use patchwright_types::published::Published;
 use patchwright_types::task::CommandRequest;
 
 /// The result of a command.
@@ -51,7 +57,18 @@ pub struct CommandReport {
     /// The answer that was posted, or what was done.
     pub message: String,
     pub run: String,
-    pub cost_usd: f64,
+    /// What the run was about.
+    pub subject: String,
+    /// What came of the work, with all that it has cost. Where no agent worked, it says that and nothing more.
+    pub outcome: Outcome,
+    /// The pull request that has what was pushed.
+    pub published: Option<Published>,
+    /// Where that was asked for.
+    pub review: Option<Box<ReviewReport>>,
+    /// The page of the answer.
+    pub answer_url: Option<String>,
+    /// Where journal, patch and report are.
+    pub folder: PathBuf,
 }
 
 /// What a command came to, and what is posted about it.
@@ -63,6 +80,19 @@ struct CommandReply {
     body: Option<String>,
     /// The outcome of the agent's work, when there was some.
     outcome: Option<Outcome>,
+    /// The pull request that has what was pushed.
+    published: Option<Published>,
+    done_by: DoneBy,
+}
+
+/// Whose files and figures those of a command are.
+enum DoneBy {
+    ItsRun,
+    /// The run of the issue, in this folder.
+    IssueRun(PathBuf),
+    Review(Box<ReviewReport>),
+    /// A command that took the place of this one.
+    Command(Box<CommandReport>),
 }
 
 impl CommandReply {
@@ -72,7 +102,23 @@ impl CommandReply {
             message: body.trim().to_owned(),
             body: Some(body),
             outcome: None,
+            published: None,
+            done_by: DoneBy::ItsRun,
         }
+    }
+
+    /// What an agent has come to, with the answer about it.
+    fn of_work(outcome: Outcome, body: String) -> CommandReply {
+        let answer = CommandReply::with_body(outcome.conclusion, body);
+        CommandReply { message: outcome.final_message.clone(), outcome: Some(outcome), ..answer }
+    }
+
+    /// After work of which nothing is there to be seen: what it has cost stays.
+    fn after(self, outcome: Outcome) -> CommandReply {
+        let (conclusion, reason) = (self.conclusion, Some(self.message.clone()));
+        let (change, evidence) = (None, Evidence::default());
+        let outcome = Outcome { conclusion, reason, change, evidence, ..outcome };
+        CommandReply { outcome: Some(outcome), ..self }
     }
 
     /// With something more to say in its answer, where it has one.
@@ -80,10 +126,43 @@ impl CommandReply {
         CommandReply { body: self.body.map(|body| body + note), ..self }
     }
 
+    /// What is told of it outside of the thread.
+    fn report(
+        self,
+        run: &Run<'_>,
+        mut outcome: Outcome,
+        answer_url: Option<String>,
+    ) -> CommandReport {
+        let (mut folder, mut review) = (run.folder.path.clone(), None);
+        match self.done_by {
+            DoneBy::ItsRun => {}
+            DoneBy::IssueRun(its) => folder = its,
+            DoneBy::Review(ended) => {
+                outcome.spending = ended.reviewed.spending.clone();
+                review = Some(ended);
+            }
+            DoneBy::Command(mut ended) => {
+                budget::add(&mut ended.outcome.spending, &outcome.spending);
+                return *ended;
+            }
+        }
+        CommandReport {
+            conclusion: self.conclusion,
+            message: run.world.redactor.redact(&self.message),
+            run: run.folder.id.clone(),
+            subject: run.subject(),
+            outcome,
+            published: self.published,
+            review,
+            answer_url,
+            folder,
+        }
+    }
+
     /// Nothing more to do, and nothing to say about it in the thread.
     fn silent(message: impl Into<String>) -> CommandReply {
-        let (conclusion, message) = (Conclusion::NothingToDo, message.into());
-        CommandReply { conclusion, message, body: None, outcome: None }
+        let answer = CommandReply::with_body(Conclusion::NothingToDo, message.into());
+        CommandReply { body: None, ..answer }
     }
 
     /// Somebody said stop in a comment before anything was pushed.
@@ -124,6 +203,7 @@ pub async fn respond(
     match run.or_interruption(answer) {
         Ok(answer) => end(&run, &admitted, answer).await,
         Err(failure) => {
+            let failure = kept_work::with_files(&run, failure);
             explain(&run, &admitted, &failure).await;
             Err(failure)
         }
@@ -154,31 +234,32 @@ async fn carry_out(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<CommandR
 async fn end(
     run: &Run<'_>,
     admitted: &AdmittedCommand,
-    answer: CommandReply,
+    mut answer: CommandReply,
 ) -> Result<CommandReport> {
-    let CommandReply { conclusion, message, body, outcome } = answer;
+    let conclusion = answer.conclusion;
     // Running the command again resumes the run where the provider or the sandbox failed.
     let is_open = matches!(conclusion, Conclusion::Provider | Conclusion::Sandbox);
-    if let Some(body) = body {
+    let mut answer_url = None;
+    if let Some(body) = answer.body.take() {
         let marker = if is_open { admitted.trouble_marker() } else { admitted.marker(run) };
-        run.unless_interrupted(answer::post(run, admitted, &marker, &body)).await?;
+        let posting = answer::post(run, admitted, &marker, &body);
+        answer_url = run.unless_interrupted(posting).await?;
     }
-    let cost_usd = outcome.as_ref().map_or(0.0, |outcome| outcome.spending.cost_usd);
     run.tell_files();
     run.tell(&Event::CommandResult(Box::new(CommandResult {
         run: &run.folder.id,
         conclusion,
-        message: &message,
-        spending: outcome.as_ref().map(|outcome| &outcome.spending),
+        message: &answer.message,
+        spending: answer.outcome.as_ref().map(|outcome| &outcome.spending),
         folder: &run.folder.path,
     })));
+    let without_work = || decide::without_work(run, conclusion, &answer.message);
+    let outcome = answer.outcome.take().unwrap_or_else(without_work);
     if !is_open {
-        let outcome = outcome.unwrap_or_else(|| decide::without_work(run, conclusion, &message));
-        run.journal(&Entry::RunEnded { outcome: Box::new(outcome) })?;
+        run.journal(&Entry::RunEnded { outcome: Box::new(outcome.clone()) })?;
         run.folder.finish();
     }
-    let message = run.world.redactor.redact(&message);
-    Ok(CommandReport { conclusion, message, run: run.folder.id.clone(), cost_usd })
+    Ok(answer.report(run, outcome, answer_url))
 }
 
 /// Says in the thread why nothing came of it. What will not change by trying again is the answer.

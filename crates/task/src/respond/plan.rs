@@ -34,12 +34,7 @@ pub(super) async fn plan(
     let outcome = work::work(run, admitted, &checkout, &instruction).await?.outcome;
     if outcome.conclusion != Conclusion::Done || outcome.final_message.trim().is_empty() {
         let body = words::answered(&outcome);
-        return Ok(CommandReply {
-            conclusion: outcome.conclusion,
-            message: outcome.final_message.clone(),
-            body: Some(body),
-            outcome: Some(outcome),
-        });
+        return Ok(CommandReply::of_work(outcome, body));
     }
     // What is hashed is what people see.
     let said = without_keys(&run.world.redactor.redact(&outcome.final_message));
@@ -60,12 +55,7 @@ pub(super) async fn plan(
         outcome.final_message.trim(),
         plan_hash::hash(&source, text.trim())
     );
-    Ok(CommandReply {
-        conclusion: outcome.conclusion,
-        message,
-        body: Some(body),
-        outcome: Some(outcome),
-    })
+    Ok(CommandReply { message, ..CommandReply::of_work(outcome, body) })
 }
 
 /// What a plan made now would be made from.

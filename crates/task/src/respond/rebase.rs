@@ -18,6 +18,7 @@ use super::work::{self, ChangedFiles, ConflictTask, Instruction};
 use crate::admit::is_us;
 use crate::collected;
 use crate::decorate;
+use crate::kept_work;
 use crate::publish;
 use crate::review::open::{self, PullHead};
 use crate::run::{DEPTH, Run};
@@ -31,7 +32,7 @@ use patchwright_journal::Entry;
 use patchwright_report::answer as words;
 use patchwright_report::rebase::{self as said, Method};
 use patchwright_report::{self as report, pr_body};
-use patchwright_types::outcome::{Conclusion, Outcome};
+use patchwright_types::outcome::Conclusion;
 
 /// Why nothing can be pushed to the branch, as far as that is known before anything is paid for.
 ///
@@ -63,8 +64,7 @@ pub(super) async fn rebase(
         return nothing(words::only_for_pull_requests("rebased"));
     };
     if let Some(PushResult::Pushed { commit, url, branch, .. }) = landed::pushed(run, admitted) {
-        let body = words::landed_before(&commit, url.as_deref(), &branch);
-        return Ok(CommandReply::with_body(Conclusion::Done, body));
+        return Ok(landed::said_again(pull, &commit, url.as_deref(), &branch));
     }
     if let Some(landed) = landed::before_the_end(run, admitted, pull).await? {
         return Ok(landed);
@@ -83,11 +83,9 @@ pub(super) async fn rebase(
     let before = intended(run)?;
     if let Some((intended, _)) = before {
         if is_rebased(run, base, *head) {
-            let url = land::commit_url(&admitted.repository, &head.to_string());
-            return Ok(CommandReply::with_body(
-                Conclusion::Done,
-                words::landed_before(&head.to_string(), url.as_deref(), &pull.head_branch),
-            ));
+            let head = head.to_string();
+            let url = land::commit_url(&admitted.repository, &head);
+            return Ok(landed::said_again(pull, &head, url.as_deref(), &pull.head_branch));
         }
         // What was put together is not about these commits.
         if intended != *head {
@@ -251,7 +249,8 @@ impl Rebase<'_> {
             PushResult::Stopped => return Ok(CommandReply::stopped()),
         };
         let body = said::fitted(&self.place(), rebased.method, landed.seen(), mention);
-        Ok(CommandReply::with_body(conclusion, body))
+        let published = fix::published(self.pull, &landed);
+        Ok(CommandReply { published, ..CommandReply::with_body(conclusion, body) })
     }
 
     fn place(&self) -> said::RebaseTarget<'_> {
@@ -345,13 +344,14 @@ impl Rebase<'_> {
                     ResolutionResult::Resolved(rebased, as_merged) => {
                         kept = as_merged;
                         method = Some(rebased.method);
-                        self.push(rebased, decorate::speaks_against(&outcome)).await?
+                        let pushed = self.push(rebased, decorate::speaks_against(&outcome)).await;
+                        pushed.map_err(|failure| kept_work::named(run, failure, &outcome))?
                     }
                 }
             }
         };
         let (conclusion, reason) = match &landed {
-            PushResult::Stopped => return Ok(CommandReply::stopped()),
+            PushResult::Stopped => return Ok(CommandReply::stopped().after(outcome)),
             PushResult::Patch { why } => (Conclusion::Partial, Some(why)),
             PushResult::Secret { why } => (Conclusion::Refused, Some(why)),
             _ => (outcome.conclusion, None),
@@ -359,8 +359,10 @@ impl Rebase<'_> {
         outcome.conclusion = conclusion;
         outcome.reason = reason.cloned().or(outcome.reason);
         let body = said::resolved(&self.place(), method, (&names, &kept), &outcome, landed.seen());
-        salvage::write_report(run, &outcome, fix::published(pull, &landed).as_ref());
-        Ok(answer(body, outcome, &landed))
+        let published = fix::published(pull, &landed);
+        salvage::write_report(run, &outcome, published.as_ref());
+        let message = fix::message(&outcome.final_message, &landed);
+        Ok(CommandReply { message, published, ..CommandReply::of_work(outcome, body) })
     }
 
     async fn resolution(
@@ -375,14 +377,5 @@ impl Rebase<'_> {
         };
         let resolution = Resolution { made, merged, seen, conflicts, refused };
         self.blocking(move |sides| sides.resolved(&resolution)).await
-    }
-}
-
-fn answer(body: String, outcome: Outcome, landed: &PushResult) -> CommandReply {
-    CommandReply {
-        conclusion: outcome.conclusion,
-        message: fix::message(&outcome.final_message, landed),
-        body: Some(body),
-        outcome: Some(outcome),
     }
 }

@@ -81,6 +81,10 @@ pub(super) fn annotate(work: &Work<'_>, why: &str) {
             folder.path.join(FILE).display()
         ));
     }
+    // Whoever did not mean to hand it over waits for a review that never comes.
+    let message = "the review is not on the pull request, because the token may not write there; give the job \
+                   `pull-requests: write` and `checks: write`, or have a workflow that may write post it (`post-from`)";
+    ui.workflow_command(&annotations::annotation(Level::Warning, "Patchwright", message));
     let (mut errors, mut warnings) = (0, 0);
     for anchored in &work.reviewed.findings {
         let finding = &anchored.finding;
