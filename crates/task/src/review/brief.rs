@@ -101,15 +101,7 @@ pub fn tell(sources: &Sources<'_>) -> Result<ReviewText> {
     let in_diff = shown.len();
     shown.extend(in_words.iter().map(|it| (it.file, 0..0)));
     let unread = review_context.scope.len() - shown.len();
-    let checks: Vec<ReviewCheck<'_>> = evidence
-        .rows
-        .iter()
-        .map(|row| ReviewCheck {
-            command: &row.command,
-            before: row.base.as_ref(),
-            after: row.head.as_ref(),
-        })
-        .collect();
+    let checks = checks(evidence);
     let list = review_context.list(0) + &unshown(sources.skipped);
     let threads = earlier.others_for_model(sources.stop);
     let earlier = earlier.for_model(sources.known, sources.stop);
@@ -158,6 +150,16 @@ pub fn tell(sources: &Sources<'_>) -> Result<ReviewText> {
         return Err(Failure::internal("a text holds the digest of itself"));
     }
     Ok(ReviewText { task, notes: thread.notes, shown })
+}
+
+/// The repository's checks on both sides.
+fn checks(evidence: &Evidence) -> Vec<ReviewCheck<'_>> {
+    let rows = evidence.rows.iter().map(|row| ReviewCheck {
+        command: &row.command,
+        before: row.base.as_ref(),
+        after: row.head.as_ref(),
+    });
+    rows.collect()
 }
 
 /// Title, text and comments of the pull request as they stood at the trigger.
