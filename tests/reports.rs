@@ -713,7 +713,7 @@ fn the_plan_file() {
         - [ ] Fix it *(in progress)*
         - [ ] Test it
     "#]]
-    .assert_eq(&plan_md::plan_md("Crash", &outcome(None).plan));
+    .assert_eq(&plan_md::plan_md("Crash", &outcome(None).plan, None));
 }
 
 /// Words that do something when they are not escaped, and what must then not be there.
@@ -861,7 +861,7 @@ fn hostile_words_do_nothing_in_any_markdown_report() {
             ),
             ("summary", job_summary::job_summary(words, &outcome, pages)),
             ("rules", job_summary::without_agent(words, &outcome, pages, words)),
-            ("plan", plan_md::plan_md("x", &outcome.plan).replacen("# Plan", "Plan", 1)),
+            ("plan", plan_md::plan_md("x", &outcome.plan, None).replacen("# Plan", "Plan", 1)),
             ("passage", markdown::passage(words, 10_000)),
         ];
         for (name, report) in reports {
