@@ -13,7 +13,7 @@ use patchwright_base::text::{self, code, code_cell, inline};
 use patchwright_git::tree::{Change, FileChange, Mode};
 use patchwright_policy::{Judgement, Violation, git_folder};
 use patchwright_sandbox::egress::ledger::HostUse;
-use patchwright_types::evidence::{Evidence, Verdict};
+use patchwright_types::evidence::{Evidence, Standing, Verdict};
 use patchwright_types::outcome::{Conclusion, INTERRUPTED, ModelUse, Outcome, Provenance, Spending};
 use patchwright_types::plan::{Plan, StepStatus};
 
@@ -60,9 +60,13 @@ pub fn ending(outcome: &Outcome) -> &'static str {
 
 /// What the checks say about the change, in a few words.
 pub fn checks(evidence: &Evidence) -> String {
+    let but = match evidence.standing(&[Standing::NoNetwork]).len() {
+        0 => "",
+        _ => " but for tests that need a network",
+    };
     let words = match evidence.verdict() {
-        Verdict::Passed(1) => "1 check passes".to_owned(),
-        Verdict::Passed(count) => format!("{count} checks pass"),
+        Verdict::Passed(1) => format!("1 check passes{but}"),
+        Verdict::Passed(count) => format!("{count} checks pass{but}"),
         Verdict::Failed(1) => "1 check fails".to_owned(),
         Verdict::Failed(count) => format!("{count} checks fail"),
         Verdict::None if evidence.has_lost_tests() => "no tests ran".to_owned(),
