@@ -316,7 +316,8 @@ fn with_a_repository_configuration_that_is_not_valid() {
           | ^ unknown key `nonsense`
 
         hint: every key is described in `docs/configuration.md`
-    "#]].assert_eq(&output.text());
+    "#]]
+    .assert_eq(&output.text());
     assert_eq!(world.model.requests().len(), 0);
 }
 

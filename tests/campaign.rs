@@ -59,7 +59,9 @@ fn mistakes_of_form_are_told_with_line_and_what_is_allowed() {
     );
     refused(
         &format!("{LEAST}limits:\n  creations-per-hours: 5\n"),
-        &expect!["cause: line 7: unknown key `creations-per-hours`; did you mean `creations-per-hour`?"],
+        &expect![
+            "cause: line 7: unknown key `creations-per-hours`; did you mean `creations-per-hour`?"
+        ],
     );
     refused(
         &format!("{LEAST}mode: prs\n"),

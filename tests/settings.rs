@@ -103,7 +103,7 @@ fn in_files() -> impl Iterator<Item = Setting> {
 fn a_flag_is_no_key_of_a_file() {
     for setting in settings().into_iter().filter(|setting| !setting.is_in_files) {
         let failure = file::parse("f.yml", &file_with(&setting.key, "true")).unwrap_err();
-        assert!(failure.to_string().contains("unknown field"), "{failure}");
+        assert!(failure.to_string().contains("unknown key"), "{failure}");
     }
 }
 

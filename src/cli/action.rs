@@ -1,6 +1,7 @@
 //! `patchwright action`: inside GitHub Actions. Reads the event and the inputs, picks the command,
 //! and writes outputs, job summary and annotations.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::cli::inputs::{configuration, input};
@@ -103,7 +104,7 @@ fn nothing_to_do(env: &Env, ui: Ui, conclusion: &str, why: &Failure) -> Result<(
     let mut summary = format!("Patchwright had nothing to do: {}\n", text::inline(&why.message));
     for hint in why.public_hints() {
         ui.say(&format!("hint: {hint}"));
-        summary += &format!("\n- {}\n", markdown::line(hint, 1000));
+        let _ = write!(summary, "\n- {}\n", markdown::line(hint, 1000));
     }
     append(env, "GITHUB_STEP_SUMMARY", &summary)
 }

@@ -238,12 +238,11 @@ impl Processes {
     ) -> Result<(Running, Outlived), ToolError> {
         let broken = |err: Errno| cannot_start(&err.into());
         let (reader, writer) = std::io::pipe().map_err(|err| cannot_start(&err))?;
-        let input = match input {
-            Some(input) => OwnedFd::from(input),
-            None => {
-                let null = fs_err::File::open("/dev/null").map_err(|err| cannot_start(&err))?;
-                OwnedFd::from(null.into_file())
-            }
+        let input = if let Some(input) = input {
+            OwnedFd::from(input)
+        } else {
+            let null = fs_err::File::open("/dev/null").map_err(|err| cannot_start(&err))?;
+            OwnedFd::from(null.into_file())
         };
         let (ours, theirs) = pipe::sockets().map_err(broken)?;
         pipe::pass(&ours, input.as_fd(), writer.as_fd()).map_err(broken)?;

@@ -18,8 +18,8 @@ use super::checkpoint::CheckpointRequest;
 use super::confine::{self, Bounds};
 use super::flow::{Flow, Wake};
 use super::fork_server::ForkServer;
-use super::oom_score::RaisedScore;
 use super::memory::MemoryWatch;
+use super::oom_score::RaisedScore;
 use super::process::{Processes, Surroundings};
 use super::protocol::{
     Answer, Checkpointed, DATA_CHUNK, Exec, FrameError, FrameKind, Hello, MAX_OUTPUT_CAP, Request,

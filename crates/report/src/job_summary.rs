@@ -71,7 +71,7 @@ fn work(outcome: &Outcome, pull_request_url: Option<&str>) -> String {
         });
     // Of an answer no check is expected.
     let is_checked = outcome.change.is_some() || !outcome.evidence.rows.is_empty();
-    let evidence = is_checked.then(|| sections::evidence(&outcome.evidence)).unwrap_or_default();
+    let evidence = if is_checked { sections::evidence(&outcome.evidence) } else { String::new() };
     let files = outcome.change.as_ref().map(|c| sections::files(c, &outcome.judgement));
     let words = if sections::may_quote(outcome) {
         markdown::passage(&outcome.final_message, 20_000)

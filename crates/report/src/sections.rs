@@ -14,7 +14,9 @@ use patchwright_git::tree::{Change, FileChange, Mode};
 use patchwright_policy::{Judgement, Violation, git_folder};
 use patchwright_sandbox::egress::ledger::HostUse;
 use patchwright_types::evidence::{Evidence, Standing, Verdict};
-use patchwright_types::outcome::{Conclusion, INTERRUPTED, ModelUse, Outcome, Provenance, Spending};
+use patchwright_types::outcome::{
+    Conclusion, INTERRUPTED, ModelUse, Outcome, Provenance, Spending,
+};
 use patchwright_types::plan::{Plan, StepStatus};
 
 /// Rows of a list that people still read.

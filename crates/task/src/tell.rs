@@ -196,8 +196,8 @@ mod tests {
         for arguments in [patch, &json, &serde_json::json!(patch).to_string(), &heredoc] {
             assert_eq!(in_short("apply_patch", arguments), "src/a.py, tests/b.py", "{arguments}");
         }
-        let many: String = (0..7).map(|n| format!("*** Delete File: {n}\n")).collect();
-        let many = format!("*** Begin Patch\n{many}*** End Patch");
+        let many: Vec<String> = (0..7).map(|n| format!("*** Delete File: {n}\n")).collect();
+        let many = format!("*** Begin Patch\n{}*** End Patch", many.concat());
         assert_eq!(in_short("apply_patch", &many), "0, 1, 2, 3, 4 and 2 more");
         let script = format!("const a = 1;\ntools.apply_patch({json})");
         assert_eq!(in_short("exec", &script), "const a = 1; …");

@@ -21,7 +21,7 @@ use super::progress::{AgentEvent, AgentProgress};
 use super::registry::{ResolvedTool, ToolKind, ToolSet};
 use super::review::ReviewContext;
 use super::services::Services;
-use super::{alias, fault, patches, truncate};
+use super::{alias, fault, long_output, patches, truncate};
 use patchwright_base::clock::Clock;
 use patchwright_base::error::Failure;
 use patchwright_guest::protocol::MAX_OUTPUT_CAP;
@@ -304,8 +304,12 @@ impl<'a> Dispatch<'a> {
             ToolKind::Guest => self.in_guest(tool, args).await,
             ToolKind::Host(host) => host.call(&self.context(id, nested), args).await,
             ToolKind::DynamicTool(extra) => {
-                let output = extra.call(&self.context(id, nested), args).await;
-                self.saved(tool, output).await
+                match extra.call(&self.context(id, nested), args).await {
+                    Ok(output) => {
+                        Ok(long_output::saved(&self.context, self.tokens(tool), output).await)
+                    }
+                    told @ Err(_) => told,
+                }
             }
         };
         let elapsed = clock.instant().saturating_duration_since(started);
@@ -341,25 +345,6 @@ impl<'a> Dispatch<'a> {
             id,
             is_nested: nested.is_inside(),
         }
-    }
-
-    /// What is longer than a model is shown goes into a file of the sandbox, without secrets: the tool may not give it a
-    /// second time.
-    async fn saved(
-        &self,
-        tool: &ResolvedTool,
-        output: Result<ToolOutput, ToolError>,
-    ) -> Result<ToolOutput, ToolError> {
-        let output = output?;
-        let is_long =
-            output.text.len().div_ceil(truncate::BYTES_PER_TOKEN) as u64 > self.tokens(tool);
-        if !is_long || output.is_of_command() {
-            return Ok(output);
-        }
-        let text = self.context.journal.redact(&output.text);
-        // Without the file the middle is lost, and the call is as good as before.
-        let saved = self.context.client.save_output(text).await.unwrap_or_default();
-        Ok(ToolOutput { saved, ..output })
     }
 
     async fn in_guest(

@@ -15,6 +15,7 @@ pub mod fault;
 pub mod format;
 pub mod hooks;
 pub mod host;
+mod long_output;
 pub mod mcp;
 mod meaning;
 pub mod metrics;

@@ -51,29 +51,32 @@ pub(super) fn yarn(text: &str) -> Option<Vec<LockedPackage>> {
             blocks.push((line.strip_suffix(':')?, Vec::new()));
         }
     }
-    let mut found = Vec::new();
-    for (ranges, lines) in blocks.into_iter().filter(|(ranges, _)| *ranges != "__metadata") {
-        found.extend(yarn_block(ranges, &lines)?);
-    }
-    Some(found)
+    // A package of the repository itself is no dependency.
+    let is_own = |lines: &[&str]| {
+        let resolution = yarn_field(lines, "resolution");
+        yarn_field(lines, "linkType") == Some("soft")
+            || resolution.is_some_and(|it| it.contains("@workspace:"))
+    };
+    blocks
+        .into_iter()
+        .filter(|(ranges, lines)| *ranges != "__metadata" && !is_own(lines))
+        .map(|(ranges, lines)| yarn_block(ranges, &lines))
+        .collect()
 }
 
-/// `Some(None)` for a package of the repository itself.
-fn yarn_block(ranges: &str, lines: &[&str]) -> Option<Option<LockedPackage>> {
+/// The value of a field of a block. What is indented further belongs to a list of dependencies.
+fn yarn_field<'a>(lines: &[&'a str], name: &str) -> Option<&'a str> {
+    let own = lines.iter().filter(|line| !line.starts_with("   "));
+    let mut values = own.filter_map(|line| line.trim().strip_prefix(name));
+    let value = values.find(|rest| rest.starts_with([' ', ':']))?;
+    Some(value.trim_start_matches(':').trim().trim_matches('"'))
+}
+
+fn yarn_block(ranges: &str, lines: &[&str]) -> Option<LockedPackage> {
     let range = ranges.split(", ").next().unwrap_or(ranges).trim_matches('"');
     let (name, _) = named(range)?;
-    // What is indented further belongs to a list of dependencies.
-    let field = |name: &str| {
-        let own = lines.iter().filter(|line| !line.starts_with("   "));
-        let mut values = own.filter_map(|line| line.trim().strip_prefix(name));
-        let value = values.find(|rest| rest.starts_with([' ', ':']))?;
-        Some(value.trim_start_matches(':').trim().trim_matches('"'))
-    };
+    let field = |name: &str| yarn_field(lines, name);
     let resolution = field("resolution");
-    if field("linkType") == Some("soft") || resolution.is_some_and(|it| it.contains("@workspace:"))
-    {
-        return Some(None);
-    }
     let version = field("version")?.to_owned();
     let usual = format!("{name}@npm:");
     let (source, digest) = match (field("resolved"), resolution) {
@@ -84,7 +87,7 @@ fn yarn_block(ranges: &str, lines: &[&str]) -> Option<Option<LockedPackage>> {
     let sums = [digest, field("integrity"), field("checksum")];
     let checksums = sums.into_iter().flatten().map(str::to_owned).collect();
     let source = (!source.is_empty()).then(|| source.to_owned());
-    Some(Some(LockedPackage { name: name.to_owned(), version, source, checksums }))
+    Some(LockedPackage { name: name.to_owned(), version, source, checksums })
 }
 
 /// `@scope/name@range`: the name, and the rest.

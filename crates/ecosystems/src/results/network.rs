@@ -41,6 +41,8 @@ pub(super) fn is_missing(detail: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::super::{Runner, compare, parse};
 
     fn pytest(tests: &[(&str, &str)]) -> super::super::TestResults {
@@ -61,7 +63,7 @@ mod tests {
     #[test]
     fn what_fails_for_want_of_a_network_on_both_sides_is_told_apart() {
         let base = pytest(&[("test_proxy", AWAY), ("test_sum", "assert 1 == 2")]);
-        let found = compare(&[base.clone()], &[base]);
+        let found = compare(from_ref(&base), from_ref(&base));
         assert_eq!(found.without_network.names, ["tests/test_client.py::test_proxy"]);
         assert_eq!(found.still_failing.names, ["tests/test_client.py::test_sum"]);
         let line =

@@ -38,7 +38,8 @@ fn quoted(front: &str) -> String {
         let is_key = !key.is_empty()
             && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
         let value = value.trim();
-        let is_plain = !value.is_empty() && !value.starts_with(['"', '\'', '[', '{', '|', '>', '&', '*', '!']);
+        let is_plain =
+            !value.is_empty() && !value.starts_with(['"', '\'', '[', '{', '|', '>', '&', '*', '!']);
         (is_key && is_plain).then(|| format!("{key}: '{}'\n", value.replace('\'', "''")))
     };
     front.lines().map(|line| value(line).unwrap_or_else(|| format!("{line}\n"))).collect()
@@ -79,7 +80,10 @@ mod tests {
         let text = "---\nname: advise\ndescription: The workflow is different: it's private # here\ntools: [a, b]\n---\nDo it.\n";
         let (front, body) = front(text).unwrap();
         assert_eq!(front.description, "The workflow is different: it's private # here");
-        assert_eq!((front.name.as_str(), front.tools.len(), body.as_str()), ("advise", 2, "Do it.\n"));
+        assert_eq!(
+            (front.name.as_str(), front.tools.len(), body.as_str()),
+            ("advise", 2, "Do it.\n")
+        );
     }
 
     #[test]

@@ -79,7 +79,10 @@ pub fn instructions<'a>(
             let mut block = kept.to_owned();
             if is_cut {
                 let more = (text.len() - kept.len()).div_ceil(1 << 10);
-                let _ = write!(block, "\n[… the file goes on for {more} KB; read the rest of it there]");
+                let _ = write!(
+                    block,
+                    "\n[… the file goes on for {more} KB; read the rest of it there]"
+                );
             }
             out.blocks.push(Block { path: path.to_owned(), scope, text: block });
         }
@@ -163,7 +166,9 @@ fn without_imports(text: &str) -> String {
 fn whole_lines(text: &str, most: usize) -> &str {
     let kept = bounded(text, most);
     match kept.rfind('\n') {
-        Some(end) if kept.len() < text.len() && !text[kept.len()..].starts_with('\n') => &kept[..end],
+        Some(end) if kept.len() < text.len() && !text[kept.len()..].starts_with('\n') => {
+            &kept[..end]
+        }
         Some(_) | None => kept,
     }
 }
@@ -185,7 +190,8 @@ mod tests {
 
     #[test]
     fn a_long_file_ends_with_a_whole_line_and_says_that_there_is_more() {
-        let rules: Vec<String> = (0..3000).map(|number| format!("- rule {number}: take care\n")).collect();
+        let rules: Vec<String> =
+            (0..3000).map(|number| format!("- rule {number}: take care\n")).collect();
         let read = |_: &str| Some(rules.concat().into_bytes());
         let found = instructions(["AGENTS.md"], &read);
         let text = &found.blocks[0].text;

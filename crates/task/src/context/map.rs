@@ -331,7 +331,11 @@ mod tests {
 
     #[test]
     fn a_package_of_documents_is_no_place_for_changes() {
-        let paths = ["packages/docs-v3/CHANGELOG.md", "packages/docs-v3/CONTRIBUTING.md", "docs/changes.md"];
+        let paths = [
+            "packages/docs-v3/CHANGELOG.md",
+            "packages/docs-v3/CONTRIBUTING.md",
+            "docs/changes.md",
+        ];
         let map = render(paths.into_iter(), &[]);
         assert!(map.contains("Changes are noted in `docs/changes.md`."), "{map}");
         assert!(!map.contains("Rules for contributions"), "{map}");

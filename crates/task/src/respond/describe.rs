@@ -60,13 +60,11 @@ pub(super) async fn describe(
         format!("{}\n\n{}\n", written.title, written.body)
     } else {
         let replacing = replace(run, admitted, pull.number, &written);
-        match run.unless_interrupted(replacing).await? {
-            Some(before) => words::described(&outcome, &before.title, &written.title),
-            None => {
-                let stopped = CommandReply::silent("stopped by a comment; nothing was replaced");
-                return Ok(stopped.after(outcome));
-            }
-        }
+        let Some(before) = run.unless_interrupted(replacing).await? else {
+            let stopped = CommandReply::silent("stopped by a comment; nothing was replaced");
+            return Ok(stopped.after(outcome));
+        };
+        words::described(&outcome, &before.title, &written.title)
     };
     Ok(CommandReply::of_work(outcome, body))
 }

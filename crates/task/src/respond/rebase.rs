@@ -25,6 +25,7 @@ use crate::run::{DEPTH, Run};
 use crate::salvage;
 use crate::workspace::{self, Checkout, RUN_TRAILER, Workspace};
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::text;
 use patchwright_forge::{PullRequest, revised};
 use patchwright_git::merge::Conflict;
 use patchwright_git::{GitError, Oid, blocking, commit};
@@ -300,13 +301,20 @@ impl Rebase<'_> {
         changed.await.map_err(Failure::from)
     }
 
+    /// The repository at the base branch, with the rules of that.
+    async fn checkout(&self) -> Result<Checkout> {
+        let Rebase { run, admitted, opened, .. } = self;
+        let rules = opened.base.rules(run.world, &run.config, &admitted.repository);
+        let rules = run.unless_interrupted(rules).await?;
+        Ok(Checkout { workspace: opened.base.clone(), rules })
+    }
+
     /// Has an agent put both sides together, and pushes what it made.
     async fn resolve(&self, tree: Oid, files: &[Conflict]) -> Result<CommandReply> {
         let Rebase { run, admitted, pull, opened, sides } = self;
         let names: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
-        run.environment.ui.say(&format!("in conflict with `{}`: {}", sides.base_branch, {
-            patchwright_base::text::line(&names.join(", "))
-        }));
+        let listed = text::line(&names.join(", "));
+        run.environment.ui.say(&format!("in conflict with `{}`: {listed}", sides.base_branch));
         self.intend()?;
         let conflict = ConflictTask {
             tree,
@@ -322,9 +330,7 @@ impl Rebase<'_> {
             trailers: fix::trailers(admitted),
             conflict: Some(&conflict),
         };
-        let rules = opened.base.rules(run.world, &run.config, &admitted.repository);
-        let rules = run.unless_interrupted(rules).await?;
-        let checkout = Checkout { workspace: opened.base.clone(), rules };
+        let checkout = self.checkout().await?;
         let finished = work::work(run, admitted, &checkout, &instruction).await?;
         let judged = &finished.judged;
         let mut outcome = finished.outcome;

@@ -248,7 +248,8 @@ fn stem(source: &str) -> &str {
     let host = rest.split('/').next().unwrap_or(rest);
     let is_of_all = OF_ALL.iter().any(|it| host.ends_with(it));
     let is_registry = matches!(scheme, "http" | "https") && !is_of_all;
-    if is_registry && !address.ends_with(".git") && !address.contains(", ") {
+    let is_repository = address.to_ascii_lowercase().ends_with(".git");
+    if is_registry && !is_repository && !address.contains(", ") {
         &address[..scheme.len() + 3 + host.len()]
     } else {
         address

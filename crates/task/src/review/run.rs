@@ -141,24 +141,16 @@ async fn work(
     )
     .beside(known.open);
     let under_review = plan.scope.order.iter().copied();
-    let locked =
-        run.unless_interrupted(async { Ok(locked::read(base, opened, under_review).await) });
-    let locked = locked.await?;
+    let locked = async { Ok(locked::read(base, opened, under_review).await) };
+    let locked = run.unless_interrupted(locked).await?;
     let worked = if plan.scope.order.is_empty() {
         agent_phase::nothing_to_ask(&baseline, earlier.notes.clone())
     } else {
         let told = (&known, locked.as_slice());
         let brief = ready.brief(run, admitted, &evidence, &review_context, told);
         let brief = run.unless_interrupted(brief).await?;
-        progress.phase("Reviewing");
-        if let Some(worked) = agent_phase::recorded(run, &head, &baseline, &brief) {
-            worked
-        } else {
-            run.unless_interrupted(claim.confirm(run, admitted)).await?;
-            run.unless_interrupted(verdict::begin(run, admitted, claim)).await?;
-            let phase = Phase::new(run, &head, image, &ready.rules, checks, &baseline, progress);
-            agent_phase::review(&phase, tree, brief, &review_context).await?
-        }
+        let phase = Phase::new(run, &head, image, &ready.rules, checks, &baseline, progress);
+        ask(&phase, (admitted, claim), tree, brief, &review_context).await?
     };
     let answered = AnsweredLines::keep(run, &review_context)?;
     let reviewed = decide::reviewed(ReviewFacts {
@@ -181,6 +173,24 @@ async fn work(
     });
     let seen = HeadView::new(in_head, plan, &known.unplaced, admitted.request.full);
     finish(run, admitted, &ready, seen, reviewed, worked, progress).await
+}
+
+/// What the model comes to, where that is not recorded.
+async fn ask(
+    phase: &Phase<'_>,
+    (admitted, claim): (&AdmittedReview, &ClaimSlot),
+    tree: Packing,
+    brief: Brief,
+    review_context: &ReviewContext<'_>,
+) -> Result<AgentResult> {
+    let run = phase.run;
+    phase.progress.phase("Reviewing");
+    if let Some(worked) = agent_phase::recorded(run, phase.workspace, phase.baseline, &brief) {
+        return Ok(worked);
+    }
+    run.unless_interrupted(claim.confirm(run, admitted)).await?;
+    run.unless_interrupted(verdict::begin(run, admitted, claim)).await?;
+    agent_phase::review(phase, tree, brief, review_context).await
 }
 
 /// The repository at the base branch, and what decides about the run.
