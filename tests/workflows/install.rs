@@ -671,3 +671,13 @@ fn inputs_reach_the_program_and_never_the_shell() {
     assert!(said.contains(&format!("setup: {hostile}\nverify: make test\n")), "{said}");
     assert!(!folder.join("pwned").exists());
 }
+
+/// A second line of it would be another output, and one of those says what is executed.
+#[test]
+fn a_state_folder_of_two_lines_stops_the_job() {
+    let runner = Runner::new("v0.3.1").release(|sums| sums);
+    let mut runner = runner.context("inputs.state-dir", "state\nprogram=/tmp/other");
+    let said = runner.steps();
+    is_stopped(&said, "the input `state-dir` has more than one line");
+    assert!(!runner.at("asked").exists(), "nothing was asked of GitHub");
+}
