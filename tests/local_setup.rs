@@ -74,6 +74,16 @@ fn what_pyenv_does_after_an_installation_does_not_make_a_failure_of_it() {
     assert!(outside.unwrap().success() && root.join("shims/rehashed").exists());
 }
 
+#[test]
+fn install_steps_of_ci_find_the_files_that_they_write_to() {
+    let world = TestWorld::local([say("Done.")]);
+    project(&world, &[("README.md", "# app\n")]);
+    let writes = "echo CC=clang >> \"$GITHUB_ENV\" && echo /opt/bin >> \"$GITHUB_PATH\" && echo a=b >> \"$GITHUB_OUTPUT\"";
+    let pip = "test \"$PIP_BREAK_SYSTEM_PACKAGES\" = 1";
+    exec(&world, &["--setup", writes, "--setup", pip]).expect(0);
+    assert_eq!(codes(&result(&world)), [Some(0), Some(0)], "{:#}", result(&world));
+}
+
 /// A project of bun, with a registry that has it.
 fn bun(turns: impl IntoIterator<Item = Turn>, port: u16) -> TestWorld {
     // What is installed for a user does not read the `.npmrc` of a project.

@@ -1354,6 +1354,8 @@ fn the_job_summary_and_the_outputs_say_what_happened() {
     expect![[r#"
         conclusion
         partial
+        checks
+        failed
         final-message
         The change does what it says, apart from the sign.
         pull-request-number

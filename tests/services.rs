@@ -329,7 +329,7 @@ fn services_that_cannot_be_are_refused_by_name() {
             "services: {localhost: {image: a}}",
             "`services.localhost`: its name is not a name of a host",
         ),
-        ("services: {db: {image: a, options: --privileged}}", "unknown field `options`"),
+        ("services: {db: {image: a, options: --privileged}}", "unknown key `options`"),
         (
             "services: {a: {image: x}, b: {image: x}, c: {image: x}, d: {image: x}, e: {image: x}, \
           f: {image: x}, g: {image: x}, h: {image: x}, i: {image: x}}",

@@ -367,3 +367,29 @@ async fn a_text_that_is_not_in_utf_8_is_said_to_be_so() {
     let now = std::fs::read(guest.workspace().join("latin")).unwrap();
     assert_eq!(now, b"# Pr\xe9nom\nother\n");
 }
+
+#[tokio::test]
+async fn numbers_that_were_copied_with_the_lines_are_no_part_of_them() {
+    let guest = Guest::start().await;
+    let content = "def a():\n    return 1\n\ndef b():\n    return 1\n";
+    let edit = async |old: &str, new: &str| {
+        std::fs::write(guest.workspace().join("f"), content).unwrap();
+        let args = json!({"command": "str_replace", "path": "f", "old_str": old, "new_str": new});
+        let told = guest.client.tool("text_editor", args, 4000, Duration::from_secs(20)).await;
+        let now = std::fs::read_to_string(guest.workspace().join("f")).unwrap();
+        told.map(|_| now).map_err(|err| err.to_string())
+    };
+    let expected = "def a():\n    return 2\n\ndef b():\n    return 1\n";
+    for (old, new) in [
+        ("L1: def a():\nL2:     return 1", "L1: def a():\nL2:     return 2"),
+        ("L1: def a():\nL2:     return 1", "def a():\n    return 2"),
+        ("     1\tdef a():\n     2\t    return 1", "def a():\n    return 2"),
+    ] {
+        assert_eq!(edit(old, new).await.as_deref(), Ok(expected), "{old}");
+    }
+    // It is there twice, or the numbers do not go on: nothing is taken for granted.
+    for old in ["L2:     return 1", "L1: def a():\nL9:     return 1"] {
+        let why = edit(old, "x").await.unwrap_err();
+        assert!(why.contains("the old text is not in it"), "{old}: {why}");
+    }
+}

@@ -72,6 +72,10 @@ pub(super) async fn times_that_an_older_version_overwrote_are_read_from_the_even
         "ALTER TABLE targets DROP COLUMN closed_at",
         "ALTER TABLE targets DROP COLUMN writes",
         "ALTER TABLE targets DROP COLUMN closing_at",
+        "ALTER TABLE targets DROP COLUMN fits_sha",
+        "ALTER TABLE targets DROP COLUMN checks",
+        "ALTER TABLE targets DROP COLUMN setup_failed",
+        "ALTER TABLE targets DROP COLUMN run_ms",
         "CREATE UNIQUE INDEX targets_once
             ON targets (campaign, (lower(repository)), (COALESCE(number, 0)), base_sha)",
         "DROP TABLE selected",

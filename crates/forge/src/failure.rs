@@ -71,8 +71,8 @@ fn how_to_get(need: &Requirement) -> String {
     match need {
         Requirement::Permission(_) => format!("give the token {need}"),
         Requirement::Workflows => {
-            "the token may not change workflow files; leave them to be handed over as a patch, or give the token the \
-             `workflows` permission"
+            "the token may not change workflow files; leave them to be handed over as a patch, or give the token of an \
+             App or of a person, with the `workflows` permission: a job's own `GITHUB_TOKEN` can never have it"
                 .to_owned()
         }
         Requirement::Setting(_) => format!("turn on {need}"),

@@ -21,6 +21,14 @@ use patchwright_guest::tool::OutOfMemory;
 
 /// Bytes of a command's output that are read: the first error is in them, as a rule, and the end.
 const OUTPUT: usize = 32 << 10;
+/// What install steps of CI take for granted. The sandbox is thrown away, so packages may go beside those of its system,
+/// and nobody reads what a step says to those after it.
+const USUAL: [(&str, &str); 4] = [
+    ("PIP_BREAK_SYSTEM_PACKAGES", "1"),
+    ("GITHUB_ENV", "/dev/null"),
+    ("GITHUB_OUTPUT", "/dev/null"),
+    ("GITHUB_PATH", "/dev/null"),
+];
 /// Bytes of the output of all failed commands that are kept.
 const KEPT: usize = 64 << 10;
 /// Bytes of a secret that is looked for in files.
@@ -143,6 +151,12 @@ impl From<GuestError> for Failed {
     }
 }
 
+/// The variables of each command.
+fn environment(secrets: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let usual = USUAL.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    usual.into_iter().chain(secrets.clone()).collect()
+}
+
 /// Runs the commands of `spec` in the tree, each with what is left of the time for all, and takes out again
 /// what they did not make. `full` ends when they have written more than they may.
 pub(crate) async fn run(
@@ -177,7 +191,7 @@ pub(crate) async fn run(
             // toolchain.
             argv: [shell, "-c", command].map(str::to_owned).to_vec(),
             cwd: None,
-            env: secrets.clone(),
+            env: environment(&secrets),
             timeout_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1),
             output_cap: OUTPUT,
         };

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 use super::arguments::{self, Refusal};
@@ -21,7 +21,7 @@ use super::progress::{AgentEvent, AgentProgress};
 use super::registry::{ResolvedTool, ToolKind, ToolSet};
 use super::review::ReviewContext;
 use super::services::Services;
-use super::{alias, fault, long_output, patches, truncate};
+use super::{alias, command_timeout, fault, long_output, patches, truncate};
 use patchwright_base::clock::Clock;
 use patchwright_base::error::Failure;
 use patchwright_guest::protocol::MAX_OUTPUT_CAP;
@@ -354,12 +354,7 @@ impl<'a> Dispatch<'a> {
     ) -> Result<ToolOutput, ToolError> {
         let limit = self.context.limits.command_timeout;
         patches::rule(self.context.services.rules(), tool, &mut args);
-        if tool.is_session() {
-            // How long they wait is theirs to say; the command goes on.
-            bound(&mut args, limit);
-        } else if tool.is_shell() {
-            bound_timeout(&mut args, limit);
-        }
+        command_timeout::bound(tool, &mut args, limit);
         let cap = truncate::output_cap(self.tokens(tool)).min(MAX_OUTPUT_CAP);
         self.context.client.tool(&tool.tool, args, cap, limit + GRACE).await
     }
@@ -460,19 +455,6 @@ impl From<ToolError> for Broken {
 fn unknown(err: ToolError) -> Refusal {
     let (ToolError::Tell(message) | ToolError::Broken(message)) = err;
     Refusal { fault: Fault::UnknownTool, message }
-}
-
-/// A command may take as long as the run's limit says, or less where the model asks for that.
-fn bound_timeout(args: &mut Value, limit: Duration) {
-    let asked = ["timeout_ms", "yield_time_ms"].iter().find_map(|name| args.get(*name)?.as_u64());
-    bound(args, asked.map_or(limit, |asked| limit.min(Duration::from_millis(asked))));
-}
-
-fn bound(args: &mut Value, limit: Duration) {
-    if let Value::Object(fields) = args {
-        let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        fields.insert("timeout_ms".to_owned(), json!(limit));
-    }
 }
 
 /// The name could be one of a tool.

@@ -8,6 +8,7 @@
 pub mod alias;
 pub mod arguments;
 pub mod checkpoints;
+mod command_timeout;
 pub mod custom;
 pub mod dispatch;
 pub mod dynamic;

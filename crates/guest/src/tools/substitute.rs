@@ -50,8 +50,18 @@ pub(super) fn substitute(
         return Err(failed("the new text is the same as the old text".to_owned()));
     }
     long_line::refuse(path, &[old, new], &content)?;
-    let (old, new) = with_line_ends(&content, old, new);
-    let places: Vec<usize> = memmem::find_iter(&content, old.as_bytes()).collect();
+    let (mut old, mut new) = with_line_ends(&content, old, new);
+    let mut places: Vec<usize> = memmem::find_iter(&content, old.as_bytes()).collect();
+    if places.is_empty()
+        && let Some(bare) = without_numbers(&old)
+    {
+        let found: Vec<usize> = memmem::find_iter(&content, bare.as_bytes()).collect();
+        // What is there once is what was copied.
+        if let [_] = found.as_slice() {
+            new = without_numbers(&new).unwrap_or(new);
+            (old, places) = (bare, found);
+        }
+    }
     match (places.len(), count) {
         (0, _) => return Err(failed(not_found(&content, &old))),
         (2.., Count::Once) => return Err(failed(miscounted(&content, &places, (1, ONE)))),
@@ -92,6 +102,26 @@ pub(super) fn read(root: &Root, path: &str) -> Result<(String, Vec<u8>), ToolErr
     }
     let content = root.read(&target, MAX_FILE).map_err(|err| failed(&err.to_string()))?;
     Ok((target, content))
+}
+
+/// A text without the numbers that our readers put in front of lines (`L26: `, or `26` and a tab), where all lines have them
+/// and each is one more than the last.
+fn without_numbers(text: &str) -> Option<String> {
+    let mut bare = String::with_capacity(text.len());
+    let mut last = None;
+    for line in text.split_inclusive('\n') {
+        let (number, rest) = match line.trim_start_matches(' ').strip_prefix('L') {
+            Some(numbered) => numbered.split_once(": ").or_else(|| numbered.split_once(':'))?,
+            None => line.split_once('\t')?,
+        };
+        let number: usize = number.trim_start_matches(' ').parse().ok()?;
+        if last.is_some_and(|last| number != last + 1) {
+            return None;
+        }
+        last = Some(number);
+        bare.push_str(rest);
+    }
+    last.is_some().then_some(bare)
 }
 
 /// Both texts with the line ends of the file: always when it has only CRLF, and in a mixed file when
