@@ -47,7 +47,7 @@ pub fn plain_words(err: &Error) -> Option<String> {
 /// Names that are listed where none of them is like what was written.
 const MAX_LISTED: usize = 12;
 
-/// What is said of a name that is none of those which there are.
+/// The message about an unknown name.
 fn unknown(what: &str, name: &str, there: &[&str]) -> String {
     match nearby::nearest(name, there.iter().copied()) {
         Some(near) => format!("unknown {what} `{name}`; did you mean `{near}`?"),

@@ -56,7 +56,7 @@ const KINDS: &[(&str, Option<Read>)] = &[
     ("yarn.lock", Some(lines::yarn)),
 ];
 
-/// Whether a path is that of a lock file: one that a package manager writes and reads as data. `mix.lock` is none, because
+/// Whether a path names a lock file: one that a package manager writes and reads as data. `mix.lock` is not one, because
 /// it is evaluated as code.
 pub fn is_lock_file(path: &str) -> bool {
     kind(path).is_some()
