@@ -212,6 +212,27 @@ async fn setup_that_fills_the_disk_is_ended_and_the_run_goes_on() {
     assert!(!told.contains("/fill\\n"), "nothing of it is kept: {told}");
 }
 
+#[tokio::test]
+async fn what_setup_wrote_in_no_time_counts_and_so_does_its_memory() {
+    if docker().await.is_none() {
+        return;
+    }
+    let world = TestWorld::local([sh("ls -d /fill"), say("Done.")]).in_docker();
+    project(&world, &[("README.md", "# app\n")]);
+    let limits = "container: {workspace: 200m, memory: 300m}\n";
+    fs_err::write(world.path("operator.yml"), limits).unwrap();
+    let bound = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes; exit 3";
+    let fill = "mkdir /fill; head -c 250000000 /dev/zero > /fill/all";
+    let setup = ["--config", "operator.yml", "--setup", bound];
+    exec(&world, &setup).expect(0);
+    assert!(world.told().contains("314572800"), "{}", world.told());
+    world.model.add([sh("ls -d /fill"), say("Done.")]);
+    exec(&world, &["--config", "operator.yml", "--setup", fill]).expect(0);
+    let told = world.told();
+    assert!(told.contains("stopped: setup had written more than it may"), "{told}");
+    assert!(!told.contains("/fill\\n"), "nothing of it is kept: {told}");
+}
+
 /// The digests of a lock file are the last word.
 #[test]
 fn a_registry_that_gives_something_else_than_the_lock_file_says_is_not_believed() {

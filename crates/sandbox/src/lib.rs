@@ -94,6 +94,8 @@ pub struct ImageSpec<'a> {
     pub setup_timeout: Duration,
     /// Bytes that setup may write in all.
     pub setup_bytes: u64,
+    /// Bytes of memory of all its processes together.
+    pub setup_memory: u64,
     /// Names of the files in the root folder of the repository (decide the image by kind).
     pub root_files: &'a [String],
     /// What tells the contents of lock files from others, by path (part of the cache key).
@@ -108,6 +110,15 @@ pub struct ImageSpec<'a> {
 }
 
 impl<'a> ImageSpec<'a> {
+    /// The bounds of what setup runs in.
+    pub(crate) fn setup_limits(&self) -> ContainerLimits {
+        ContainerLimits {
+            workspace_bytes: self.setup_bytes,
+            memory_bytes: self.setup_memory,
+            ..ContainerLimits::default()
+        }
+    }
+
     /// Without any setup: just the image, or what the sandbox is otherwise made of.
     pub fn plain(repository: String, image: Option<&'a str>, run: &'a str) -> ImageSpec<'a> {
         ImageSpec {
@@ -122,6 +133,7 @@ impl<'a> ImageSpec<'a> {
             setup_egress: None,
             setup_timeout: Duration::ZERO,
             setup_bytes: ContainerLimits::default().workspace_bytes,
+            setup_memory: ContainerLimits::default().memory_bytes,
             root_files: &[],
             lock_files: &[],
             tree: None,

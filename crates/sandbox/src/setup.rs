@@ -335,6 +335,13 @@ fn filled(spec: &ImageSpec<'_>, command: &str, mut runs: Vec<SetupRun>) -> Faile
     Failed::Full(runs)
 }
 
+/// How setup ends of which is seen only when all commands have ended that they wrote more than they may.
+pub(crate) fn filled_by_last(spec: &ImageSpec<'_>, mut runs: Vec<SetupRun>) -> Failed {
+    runs.pop();
+    let command = spec.setup.get(runs.len()).map_or("", String::as_str);
+    filled(spec, command, runs)
+}
+
 fn error(spec: &ImageSpec<'_>, command: &str, ran: SetupRun) -> SandboxError {
     let SetupRun { exit_code, timed_out, out_of_memory, output, refused, unreached, .. } = ran;
     let command = command.to_owned();

@@ -99,6 +99,7 @@ impl Run<'_> {
             setup_egress: if commands.is_empty() { None } else { self.setup_egress()? },
             setup_timeout: self.config.setup_timeout.min(self.remaining()),
             setup_bytes: self.config.container.workspace_bytes,
+            setup_memory: self.config.container.memory_bytes,
             root_files: &root_files,
             begun_with: begun_with.as_ref(),
             lock_files: &workspace.lock_files(&commands).await?,

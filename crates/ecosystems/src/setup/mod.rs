@@ -225,7 +225,7 @@ const RULES: &[Rule] = &[
 /// 1. packages of the distribution that CI, `copilot-setup-steps.yml` or `devcontainer.json` install;
 /// 2. `copilot-setup-steps.yml`, which is written for an agent;
 /// 3. lock files and manifests, without the ecosystems that 2 installs;
-/// 4. where 2 and 3 found nothing: the commands of `devcontainer.json`, or else CI's install steps.
+/// 4. where 2 and 3 found nothing: the commands of `devcontainer.json`, or else CI's install steps, as [`of_tested`] has them.
 pub fn detect(tree: &dyn Tree) -> SetupPlan {
     let files = Files::new(tree);
     let ci = ci::read(&files);
@@ -244,7 +244,7 @@ pub fn detect(tree: &dyn Tree) -> SetupPlan {
         plan.steps.extend(steps_of(&ci, |job| job.is_container));
     }
     if plan.steps.len() == system {
-        plan.steps.extend(steps_of(&ci, |job| !job.is_container));
+        plan.steps.extend(of_tested(&ci));
     }
     versions::collect(&files, &ci, &mut plan.versions);
     plan.notes = notes.into_inner();
@@ -288,6 +288,20 @@ fn system(ci: &CiPlan, plan: &mut SetupPlan) {
         why,
         ecosystem: Some(Ecosystem::System),
     });
+}
+
+/// The install steps of the jobs that checks come from, and of those whose files these take over; of all jobs where none
+/// has tests that can be run here. What a job installs that deploys or writes documents is of no use to the tests.
+fn of_tested(ci: &CiPlan) -> Vec<Step> {
+    let is_tested = |job: &ci::Job| !job.is_container && job.tests().next().is_some();
+    if !ci.jobs.iter().any(is_tested) {
+        return steps_of(ci, |job| !job.is_container);
+    }
+    let is_taken_over = |job: &ci::Job| {
+        let takes = |it: &ci::Job| it.file == job.file && it.takes_from.contains(&job.name);
+        ci.jobs.iter().any(|it| is_tested(it) && takes(it))
+    };
+    steps_of(ci, |job| !job.is_container && (is_tested(job) || is_taken_over(job)))
 }
 
 fn steps_of(ci: &CiPlan, is_wanted: impl Fn(&ci::Job) -> bool) -> Vec<Step> {

@@ -55,6 +55,25 @@ fn lock_files_and_manifests_name_the_command() {
 }
 
 #[test]
+fn only_jobs_that_give_a_check_have_their_install_steps_run() {
+    let job = |name: &str, more: &str, runs: &[&str]| {
+        let steps: String = runs.iter().map(|run| format!("      - run: {run}\n")).collect();
+        format!("  {name}:\n    runs-on: ubuntu-latest\n{more}    steps:\n{steps}")
+    };
+    let commands = |jobs: &[String]| -> Vec<String> {
+        let workflow = format!("on: pull_request\njobs:\n{}", jobs.concat());
+        let plan = detect(&tree(&[(".github/workflows/ci.yml", &workflow)]));
+        plan.steps.into_iter().map(|step| step.command).collect()
+    };
+    let site = job("site", "", &["gem install jekyll", "jekyll build"]);
+    let test = job("test", "", &["pip install pytest", "python -m pytest"]);
+    assert_eq!(commands(&[site.clone(), test]), ["pip install pytest"]);
+    // None has tests that can be run here: whatever is installed may be what the convention's check needs.
+    let lint = job("lint", "", &["pip install ruff", "ruff check ."]);
+    assert_eq!(commands(&[site, lint]), ["gem install jekyll", "pip install ruff"]);
+}
+
+#[test]
 fn uv_is_asked_for_what_goes_together_and_can_be_had() {
     let project = "[project]\nname = 'x'\n[tool.uv]\nconflicts = [[{group = 'old'}, {group = 'dev'}], \
                    [{extra = 'cpu'}, {extra = 'gpu'}], [{package = 'y', extra = 'a'}]]\n";

@@ -16,12 +16,17 @@ const LOOK: Duration = Duration::from_secs(10);
 pub(super) async fn until_filled(docker: &Docker, id: &str, most: u64) {
     loop {
         tokio::time::sleep(LOOK).await;
-        let options = InspectContainerOptionsBuilder::default().size(true).build();
-        let inspection = docker.inspect_container(id, Some(options));
         // After a failed call the container is inspected again at the next interval.
-        let Ok(made) = bounded("inspect", CALL, inspection).await else { continue };
-        if made.size_rw.is_some_and(|size| size > as_i64(most)) {
+        if is_filled(docker, id, most).await {
             return;
         }
     }
+}
+
+/// Whether the container is seen to have written more than `most` bytes.
+pub(super) async fn is_filled(docker: &Docker, id: &str, most: u64) -> bool {
+    let options = InspectContainerOptionsBuilder::default().size(true).build();
+    let inspection = docker.inspect_container(id, Some(options));
+    let made = bounded("inspect", CALL, inspection).await;
+    made.is_ok_and(|made| made.size_rw.is_some_and(|size| size > as_i64(most)))
 }

@@ -12,14 +12,14 @@ use bollard::query_parameters::{
 use super::api::bounded;
 use super::bring_up::plain;
 use super::configuration::{Network, Shape, Task};
-use super::disk::until_filled;
+use super::disk::{is_filled, until_filled};
 use super::pull::Image;
 use super::takedown::Container;
 use super::{CALL, DockerSandbox, HOME, owner, podman};
 use crate::client::Client;
 use crate::setup::{self, Failed, SetupExtent, SetupRun};
 use crate::turn::Turn;
-use crate::{ContainerLimits, ImageSpec, PreparedImage, SandboxError, Stop, image};
+use crate::{ImageSpec, PreparedImage, SandboxError, Stop, image};
 use patchwright_guest::protocol::Exec;
 use patchwright_guest::quota;
 
@@ -147,10 +147,7 @@ impl DockerSandbox {
             purpose: "setup",
             env: &env,
             prepared: None,
-            limits: &self.limits(&ContainerLimits {
-                workspace_bytes: spec.setup_bytes,
-                ..ContainerLimits::default()
-            }),
+            limits: &self.limits(&spec.setup_limits()),
             task: Task::Setup(network),
             egress: spec.setup_egress.as_ref(),
             services: &[],
@@ -162,6 +159,13 @@ impl DockerSandbox {
         }
         let full = until_filled(&self.docker, &container.id, spec.setup_bytes);
         let ran = setup::run(&client, spec, "sh", deadline, SetupExtent::WholeImage, full).await;
+        // The last command may have ended before anybody looked.
+        let ran = match ran {
+            Ok(runs) if is_filled(&self.docker, &container.id, spec.setup_bytes).await => {
+                Err(setup::filled_by_last(spec, runs))
+            }
+            ran => ran,
+        };
         let ran = match ran {
             Err(Failed::Guest(err)) => Err(match container.exit_reason().await {
                 Some(why) => SandboxError::Gone(format!("during setup: {why}")),

@@ -20,7 +20,7 @@ use super::reference::Reference;
 use crate::client::{Client, GuestError, Pipe};
 use crate::image;
 use crate::setup::{self, Failed, SetupExtent, SetupRun};
-use crate::{ContainerLimits, ImageSpec, PreparedImage, SandboxError};
+use crate::{ImageSpec, PreparedImage, SandboxError};
 use patchwright_guest::protocol::Exec;
 
 /// What a pod in which setup commands run is for.
@@ -80,10 +80,7 @@ impl KubernetesSandbox {
             purpose: PURPOSE,
             env: BTreeMap::new(),
             prepared: PreparedImage::default(),
-            limits: ContainerLimits {
-                workspace_bytes: spec.setup_bytes,
-                ..ContainerLimits::default()
-            },
+            limits: spec.setup_limits(),
             services: Vec::new(),
             has_home: true,
             has_relay: spec.setup_egress.is_some(),

@@ -16,7 +16,7 @@ use super::{LocalSandbox, folders};
 use crate::setup::{self, Failed, SetupExtent, SetupRun};
 use crate::setup_cache::{SetupResult, surplus};
 use crate::turn::Turn;
-use crate::{ContainerLimits, ImageSpec, PreparedImage, SandboxError, SandboxSpec};
+use crate::{ImageSpec, PreparedImage, SandboxError, SandboxSpec};
 use patchwright_guest::view;
 
 /// What a sandbox in which setup commands run is for.
@@ -62,7 +62,7 @@ pub(super) async fn prepare(
         purpose: PURPOSE,
         // npm's own folder for programs is the machine's; pip turns to the user's by itself.
         env: BTreeMap::from([("npm_config_prefix".to_owned(), format!("{}/.local", view::HOME))]),
-        limits: ContainerLimits { workspace_bytes: spec.setup_bytes, ..ContainerLimits::default() },
+        limits: spec.setup_limits(),
         egress: spec.setup_egress.clone(),
         services: Vec::new(),
     };
