@@ -1,18 +1,26 @@
 //! A campaign that is run night after night: what people merged meanwhile, limits that were changed, a process that
 //! was killed.
 
+use patchwright_forge::Role;
 use serde_json::{Value, json};
 
 use crate::batch_run::{
     CAMPAIGN, batch, counted, fixed, pulls, repositories, shell, states, within, write, writes,
 };
 use crate::resume::wait_for;
+use crate::support::github::{Fault, Kind};
 use crate::support::model::{Turn, call, custom, say};
 use crate::support::world::{PATCH, TestWorld};
 
 fn status(world: &TestWorld) -> Value {
     let output = world.run(&["batch", "status", "campaign.yml", "--json", "-q"]);
     serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{}", output.text()))
+}
+
+/// The campaign's page.
+fn shown(world: &TestWorld) -> String {
+    let id = status(world)["id"].as_str().unwrap().to_owned();
+    fs_err::read_to_string(world.path(&format!("state/campaigns/{id}.html"))).unwrap()
 }
 
 /// The work, and what is said when the model is asked once more, because nothing has changed or a check fails.
@@ -153,6 +161,10 @@ fn an_open_pull_request_is_left_alone_until_something_that_it_touches_moves() {
     );
     let one = status(&world)["repositories"][0].clone();
     assert_eq!((&one["state"], &one["fits_sha"]), (&json!("open"), &json!(tip)), "{one:#}");
+    let page = shown(&world);
+    let fits = format!("fits <code>main</code> at <code>{}</code>, too", &tip[..10]);
+    let passed = "<span class=\"badge good\">passed</span>";
+    assert!(page.contains(&fits) && page.contains(passed), "{page}");
     assert_eq!(world.model.requests().len(), asked, "{}", night.text());
     assert_eq!((branch(), writes(&world).len()), (pushed.clone(), written));
     // A file that it changes moves as well; what people wrote stays, and its commits are new.
@@ -180,6 +192,50 @@ fn an_open_pull_request_is_left_alone_until_something_that_it_touches_moves() {
 }
 
 #[test]
+fn what_people_with_write_access_said_on_the_open_pull_request_is_told_and_nobody_else() {
+    let github = repositories(1).at("acme/app-001").user("tomc", Role::Write);
+    let turns = [shell("git log -1 --format=EARLIER-%H pull-request-1")].into_iter();
+    let world = within(github, vec![(1, turns.chain(asked_again()).collect())]);
+    write(&world, &format!("{CAMPAIGN}repeat: every-move\n"));
+    assert_eq!(states(&batch(&world, &["run"]).expect(0)), counted(&[("open", 1)]));
+    let of = world.github.of("acme/app-001");
+    assert!(!world.told().contains("An earlier run has opened"), "{}", world.told());
+    let first = of.pulls()[0].head_sha.clone();
+    for (login, word) in [("tomc", "TRUSTED"), ("stranger", "FOREIGN")] {
+        of.comment(1, login, &format!("{word}-COMMENT"));
+        world.github.review_as(login, 1, "COMMENTED", &format!("{word}-REVIEW"), &[]);
+        world.github.comment_on_line(login, 1, "calc.sh", 2, &format!("{word}-LINE"));
+    }
+    let root = world.github.comment_on_line("tomc", 1, "calc.sh", 2, "TRUSTED-ROOT");
+    world.github.reply("stranger", root, "FOREIGN-REPLY");
+    of.push("main", &[("more.md", "more")]);
+    let night = batch(&world, &["run"]).expect(0);
+    assert_eq!(states(&night), counted(&[("open", 1)]), "{}", night.text());
+    let told = world.told();
+    let wanted = ["An earlier run has opened pull request #1", "TRUSTED-COMMENT", "TRUSTED-REVIEW"];
+    for text in wanted.into_iter().chain(["TRUSTED-LINE", "TRUSTED-ROOT"]) {
+        assert!(told.contains(text), "{text}: {told}");
+    }
+    assert!(told.contains(&format!("EARLIER-{first}")), "{told}");
+    assert!(!told.contains("FOREIGN"), "{told}");
+    let notes = "left out 4 remarks by accounts without write access";
+    assert!(of.pulls()[0].body.contains(notes), "{}", of.pulls()[0].body);
+}
+
+#[test]
+fn a_token_that_may_not_see_pull_requests_still_works_and_the_report_says_what_the_model_was_not_told()
+ {
+    let world = within(repositories(1), vec![(1, asked_again())]);
+    let refused = Fault::once("GET", "/repos/acme/app-001/pulls", Kind::ErrorBefore(403));
+    world.github.fault(refused.times(9));
+    let output = batch(&world, &["run", "--hold"]).expect(0);
+    assert_eq!(states(&output), counted(&[("held", 1)]), "{}", output.text());
+    let said = "the model was told nothing of an open pull request from `patchwright/sums`";
+    let told = world.result("result.json");
+    assert!(told.contains(said), "{told}");
+}
+
+#[test]
 fn a_draft_whose_checks_fail_is_made_anew_when_its_base_moves_and_becomes_ready() {
     let world = within(repositories(1), vec![(1, asked_again())]);
     let verify = CAMPAIGN.replace("verify: [sh test.sh]", "verify: [test -f more.md]");
@@ -187,6 +243,8 @@ fn a_draft_whose_checks_fail_is_made_anew_when_its_base_moves_and_becomes_ready(
     let night = batch(&world, &["run"]).expect(0);
     assert_eq!(states(&night), counted(&[("draft", 1)]), "{}", night.text());
     assert_eq!(status(&world)["repositories"][0]["checks"], "failed");
+    let failed = "<span class=\"badge bad\">failed</span>";
+    assert!(shown(&world).contains(failed), "{}", shown(&world));
     let asked = world.model.requests().len();
     world.github.of("acme/app-001").push("main", &[("more.md", "more")]);
     let night = batch(&world, &["run"]).expect(0);

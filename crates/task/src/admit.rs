@@ -208,11 +208,7 @@ pub async fn check_actor(
     trigger: Option<&Trigger>,
 ) -> Result<()> {
     let Some(trigger) = trigger else { return Ok(()) };
-    let rules = AccessConfig {
-        allow_users: config.access.allow_users.clone(),
-        allow_bots: config.access.allow_bots.clone(),
-        minimum: Role::Write,
-    };
+    let rules = access_rules(config);
     for login in std::iter::once(&trigger.actor).chain(&trigger.rerun_by) {
         let actor = Account::of(login);
         let may_not = |why: &str| format!("`{login}` may not start work in `{repository}`: {why}");
@@ -230,6 +226,15 @@ pub async fn check_actor(
         }
     }
     Ok(())
+}
+
+/// Who may set us to work.
+pub(super) fn access_rules(config: &Config) -> AccessConfig {
+    AccessConfig {
+        allow_users: config.access.allow_users.clone(),
+        allow_bots: config.access.allow_bots.clone(),
+        minimum: Role::Write,
+    }
 }
 
 /// A repository that cannot be read, with what to check.

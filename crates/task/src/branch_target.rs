@@ -7,7 +7,7 @@ use super::run::Run;
 use super::workspace::Workspace;
 use super::{failures, kept};
 use patchwright_base::error::{Failure, Result};
-use patchwright_forge::Repository;
+use patchwright_forge::{Repository, RepositoryId};
 use patchwright_git::Oid;
 use patchwright_types::publish_notes::LeftAlone;
 
@@ -38,7 +38,7 @@ pub(super) struct BranchTarget {
 /// Where a branch is, and how it is now.
 pub(super) async fn state_of(
     run: &Run<'_>,
-    origin: Origin<'_>,
+    upstream: &RepositoryId,
     head: &Repository,
     workspace: &Workspace,
     branch: &str,
@@ -46,7 +46,7 @@ pub(super) async fn state_of(
     let lookup = BranchLookup {
         forge: run.world.forge()?.as_ref(),
         repository: head,
-        upstream: &origin.repository().id,
+        upstream,
         repo: &workspace.repo,
         base: workspace.base,
         base_branch: &workspace.base_branch,
@@ -75,7 +75,8 @@ pub(super) async fn choose(
     let names = if rewriting == Rewriting::Allowed { NAMES } else { MOST_NAMES };
     for _ in 0..names {
         not_the_base(origin, workspace, head, &branch)?;
-        let (tip, why) = match state_of(run, origin, head, workspace, &branch).await? {
+        let upstream = &origin.repository().id;
+        let (tip, why) = match state_of(run, upstream, head, workspace, &branch).await? {
             BranchState::Absent => {
                 return Ok(BranchTarget { branch, tip: None, same: None, passed });
             }

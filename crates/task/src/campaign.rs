@@ -18,6 +18,7 @@ pub use self::result::{ChangeReport, StoredChange, TargetResult};
 pub use self::target_error::{RetryDecision, TargetError};
 
 use super::attempts;
+use super::earlier;
 use super::folder::RunFolder;
 use super::guard;
 use super::job::Job;
@@ -42,10 +43,35 @@ use patchwright_types::task::{CampaignRequest, Limits, Task};
 pub struct StartedRun<'a> {
     run: Run<'a>,
     request: CampaignRequest,
-    /// The branch that a change is proposed on; `None` where it is only stored.
-    branch: Option<String>,
+    /// `None` where nothing is to be proposed.
+    branch: Option<OwnBranch>,
     /// The store had lost its result, which is taken again.
     pub is_recovered: bool,
+}
+
+/// The branch that a campaign has in each repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnBranch {
+    /// A change is proposed on it when the run is over.
+    Proposed(String),
+    /// A change is only stored for it: it may be published with another token and another configuration.
+    Stored(String),
+}
+
+impl OwnBranch {
+    fn name(&self) -> &str {
+        match self {
+            OwnBranch::Proposed(name) | OwnBranch::Stored(name) => name,
+        }
+    }
+
+    /// Its name, where a change is proposed on it.
+    fn proposed(&self) -> Option<&str> {
+        match self {
+            OwnBranch::Proposed(name) => Some(name),
+            OwnBranch::Stored(_) => None,
+        }
+    }
 }
 
 /// A run that has come to an end, with its folder still open.
@@ -61,7 +87,7 @@ pub struct Attempt {
 
 /// Takes the run's lock and its folder: the one of an attempt that died on this machine, or whose result the store has
 /// lost, or a fresh one. `title` stands for the commit where the model's own words do not read like one, `branch` is
-/// what the change will be proposed on, where it will be, and `known` is how many tokens the store has for the target.
+/// what the change is for, where there will be one, and `known` is how many tokens the store has for the target.
 ///
 /// # Errors
 /// When the folder cannot be written.
@@ -71,7 +97,7 @@ pub fn start<'a>(
     request: CampaignRequest,
     environment: RunEnvironment,
     title: &str,
-    branch: Option<String>,
+    branch: Option<OwnBranch>,
     known: i64,
 ) -> Result<StartedRun<'a>> {
     let mode = if request.answer { Mode::Plan } else { Mode::Execute };
@@ -97,7 +123,7 @@ impl StartedRun<'_> {
     /// Works until there is something to say about the repository.
     pub async fn work(self) -> Attempt {
         let StartedRun { run, request, branch, .. } = self;
-        let worked = Box::pin(work(&run, &request, branch.as_deref())).await;
+        let worked = Box::pin(work(&run, &request, branch.as_ref())).await;
         let (result, outcome) = match (stopped(&run), worked) {
             (Some(error), _) | (None, Err(error)) => (Err(error), None),
             (None, Ok(AttemptOutcome { result, outcome })) => (result, Some(outcome)),
@@ -126,21 +152,35 @@ struct AttemptOutcome {
 async fn work(
     run: &Run<'_>,
     request: &CampaignRequest,
-    branch: Option<&str>,
+    branch: Option<&OwnBranch>,
 ) -> std::result::Result<AttemptOutcome, TargetError> {
     run.resume_or_begin()?;
+    let proposed = branch.and_then(OwnBranch::proposed);
     let (checkout, repository) = tokio::select! {
         biased;
         () = run.environment.cancel.cancelled() => return Err(cancelled(run)),
-        opened = open(run, request, branch) => opened?,
+        opened = open(run, request, proposed) => opened?,
     };
-    let run = &run.configured(&checkout.rules).await?;
-    if let Some(branch) = branch {
-        let guarded = guard::check(run, &repository, guard::Branch::Ours(branch));
+    let mut run = run.configured(&checkout.rules).await?;
+    if let Some(branch) = proposed {
+        let guarded = guard::check(&run, &repository, guard::Branch::Ours(branch));
         run.unless_interrupted(guarded).await?;
     }
-    let checkout = checkout.sparse(run).await?;
-    let job = Job::campaign(request, &checkout)?;
+    let mut checkout = checkout.sparse(&run).await?;
+    let earlier = match branch {
+        Some(branch) => {
+            let name = branch.name();
+            let found = earlier::of_campaign(&run, &repository, name, &checkout.workspace);
+            let (earlier, note) = run.unless_interrupted(found).await?;
+            run.config.notes.extend(note);
+            earlier
+        }
+        None => Vec::new(),
+    };
+    let run = &run;
+    let beside = earlier::branch_in_sandbox(&earlier, &checkout.workspace.base_branch);
+    checkout.workspace = checkout.workspace.with_beside(beside);
+    let job = Job { earlier: &earlier, ..Job::campaign(request, &checkout)? };
     let finished = pipeline::carry_out(run, &job, &Progress::on_terminal(run)).await?;
     let outcome = finished.outcome.clone();
     let result = result::of(run, request, checkout.workspace, finished);

@@ -24,7 +24,7 @@ use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_config::Config;
 use patchwright_forge::{Forge, RepositoryId};
 use patchwright_sandbox::Sandbox;
-use patchwright_task::campaign::{self, RetryDecision, TargetError};
+use patchwright_task::campaign::{self, OwnBranch, RetryDecision, TargetError};
 use patchwright_task::retention;
 use patchwright_task::review;
 use patchwright_task::run::{Claim, RunEnvironment};
@@ -220,12 +220,16 @@ impl TargetAttempt<'_> {
         Ok(())
     }
 
-    /// What a change will be proposed on. One that is held back may be published with another token and another
-    /// configuration, so nothing is asked for it.
-    fn branch(&self) -> Option<String> {
-        let is_proposed = self.campaign.mode == CampaignMode::Pr
-            && self.campaign.published(&self.target.repository) != PublishAs::Held;
-        is_proposed.then(|| self.campaign.branch())
+    /// What a change will be for, where there is to be one.
+    fn branch(&self) -> Option<OwnBranch> {
+        let name = match self.campaign.mode {
+            CampaignMode::Pr => self.campaign.branch(),
+            CampaignMode::Review | CampaignMode::Report => return None,
+        };
+        Some(match self.campaign.published(&self.target.repository) {
+            PublishAs::Held => OwnBranch::Stored(name),
+            PublishAs::Ready | PublishAs::Draft => OwnBranch::Proposed(name),
+        })
     }
 
     fn request(&self) -> Result<CampaignRequest> {

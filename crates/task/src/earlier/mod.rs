@@ -7,15 +7,17 @@
 //! version is a branch in the sandbox, too.
 //!
 //! [`heard`] is about what the model was told and what came too late, [`notes`] about what people are told,
-//! [`since`] about what a run that is resumed has to be told.
+//! [`since`] about what a run that is resumed has to be told, [`unasked`] about campaigns, for which nobody has asked.
 
 pub(super) mod heard;
 pub(super) mod notes;
 pub(super) mod since;
 mod told;
+mod unasked;
 
 pub(super) use self::heard::Heard;
 pub(super) use self::told::text;
+pub(super) use self::unasked::of_campaign;
 
 use super::branch::BranchState;
 use super::branch_target::{self, MOST_NAMES};
@@ -25,7 +27,9 @@ use super::run::Run;
 use super::workspace::Workspace;
 use crate::context::reviews::{self, SaidInReview};
 use patchwright_base::error::{Failure, Result};
-use patchwright_forge::{Comment, Issue, PullRequest, Repository, ReviewEdits, Thread};
+use patchwright_forge::{
+    Comment, Issue, PullRequest, Repository, RepositoryId, ReviewEdits, Thread,
+};
 use patchwright_git::Oid;
 use patchwright_git::clone::collide;
 
@@ -68,6 +72,8 @@ pub(super) struct Said {
     /// Those that are not resolved.
     pub threads: Vec<Thread>,
     pub reviews: Vec<SaidInReview>,
+    /// What is kept from the model, for the report.
+    pub notes: Vec<String>,
 }
 
 /// The open pull requests for this work, in the order in which their branches are looked at.
@@ -81,10 +87,11 @@ pub(super) async fn find(
     wanted: &str,
     workspace: &Workspace,
 ) -> Result<Vec<EarlierPull>> {
+    let id = &origin.repository().id;
     let mut chain: Vec<(String, Oid, Becomes)> = Vec::new();
     let mut branch = wanted.to_owned();
     for _ in 0..MOST_NAMES {
-        let state = branch_target::state_of(run, origin, head, workspace, &branch).await?;
+        let state = branch_target::state_of(run, id, head, workspace, &branch).await?;
         let (tip, becomes) = match state {
             BranchState::Absent => break,
             BranchState::Ours { tip, .. } => (tip, Becomes::Replaced),
@@ -98,13 +105,13 @@ pub(super) async fn find(
     for (at, (branch, tip, becomes)) in chain.iter().enumerate() {
         // There is one beside it, so it could not be rewritten before.
         let becomes = if at + 1 == chain.len() { *becomes } else { Becomes::LeftAlone };
-        for pull in open_from(run, origin, head, branch).await? {
+        for pull in open_from(run, id, head, branch).await? {
             found.push((pull, *tip, becomes));
         }
     }
     let mut pulls = Vec::new();
     for (pull, tip, becomes) in found.into_iter().rev().take(MOST_TOLD).rev() {
-        let said = Said::read(run, origin, pull.number).await?;
+        let said = Said::read(run, id, pull.number).await?;
         pulls.push(EarlierPull { pull, tip, becomes, said });
     }
     Ok(pulls)
@@ -116,11 +123,11 @@ pub(super) async fn find(
 /// When the forge does not say.
 pub(super) async fn open_from(
     run: &Run<'_>,
-    origin: Origin<'_>,
+    id: &RepositoryId,
     head: &Repository,
     branch: &str,
 ) -> Result<Vec<PullRequest>> {
-    let (forge, id) = (run.world.forge()?, &origin.repository().id);
+    let forge = run.world.forge()?;
     let pulls = forge.pull_requests_from(id, &head.id, branch).await;
     let pulls = pulls.map_err(|err| {
         failures::of_forge(format!("cannot look at the pull requests of `{branch}`"), err)
@@ -131,8 +138,8 @@ pub(super) async fn open_from(
 impl Said {
     /// # Errors
     /// When the forge does not say.
-    pub(super) async fn read(run: &Run<'_>, origin: Origin<'_>, number: u64) -> Result<Said> {
-        let (forge, id) = (run.world.forge()?, &origin.repository().id);
+    pub(super) async fn read(run: &Run<'_>, id: &RepositoryId, number: u64) -> Result<Said> {
+        let forge = run.world.forge()?;
         let failed = |err| -> Failure {
             failures::of_forge(format!("cannot read what was said on pull request #{number}"), err)
         };
@@ -151,7 +158,7 @@ impl Said {
         let said = count
             .into_iter()
             .map(|review| SaidInReview { edited: edits.get(&review.id).copied(), review });
-        Ok(Said { issue, comments, threads, reviews: said.collect() })
+        Ok(Said { issue, comments, threads, reviews: said.collect(), notes: Vec::new() })
     }
 }
 

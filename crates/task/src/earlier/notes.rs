@@ -24,7 +24,7 @@ pub(crate) async fn unheard(
     let on_issue = issue.and_then(|(issue, said)| earlier.heard.unheard_on_issue(run, issue, said));
     let mut all: Vec<Unheard> = on_issue.into_iter().collect();
     for number in replaced(earlier.pulls) {
-        match Said::read(run, origin, number).await {
+        match Said::read(run, &origin.repository().id, number).await {
             Ok(said) => all.extend(earlier.heard.unheard_on_pull(run, &said)),
             Err(failure) => run.environment.ui.warn(&failure.to_string()),
         }
@@ -41,7 +41,10 @@ pub(crate) async fn of_branch(
     (place, head): (&BranchTarget, Oid),
 ) -> PublishNotes {
     let open = match place.tip {
-        Some(_) => open_from(run, origin, proposal.head, &place.branch).await.unwrap_or_default(),
+        Some(_) => {
+            let id = &origin.repository().id;
+            open_from(run, id, proposal.head, &place.branch).await.unwrap_or_default()
+        }
         None => Vec::new(),
     };
     PublishNotes {
@@ -60,7 +63,7 @@ async fn beside(
 ) -> Vec<PullBeside> {
     let mut all = Vec::new();
     for (branch, why) in &place.passed {
-        match open_from(run, origin, proposal.head, branch).await {
+        match open_from(run, &origin.repository().id, proposal.head, branch).await {
             Ok(pulls) => {
                 all.extend(pulls.iter().map(|it| PullBeside { number: it.number, why: *why }));
             }

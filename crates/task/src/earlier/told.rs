@@ -42,6 +42,8 @@ pub(crate) async fn text(
             threads: &context.threads.text,
             conversation: &context.conversation.text,
         })?);
+        let kept_back = pull.said.notes.iter().map(|note| format!("#{}: {note}", pull.pull.number));
+        notes.extend(kept_back);
         notes.extend(context.notes(pull.pull.number));
     }
     Ok((parts.join("\n\n"), notes))

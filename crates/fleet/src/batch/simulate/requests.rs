@@ -1,9 +1,9 @@
 //! How many requests GitHub gets for one repository. `tests/batch_simulate.rs` counts them at the GitHub double and
 //! fails when they are far off.
 
-/// REST requests of a run, beside discovery: the repository, and the rules of its branch; git requests of its clone,
-/// whose commit is known.
-pub const REST_OF_A_RUN: u32 = 2;
+/// REST requests of a run, beside discovery: the repository, the rules of its branch, and the pull requests that are open
+/// from it; git requests of its clone, whose commit is known.
+pub const REST_OF_A_RUN: u32 = 3;
 pub const GIT_OF_A_RUN: u32 = 1;
 /// REST requests of publishing, its writes among them; git requests, the push among them.
 pub const REST_OF_A_PULL: u32 = 5;

@@ -7,6 +7,7 @@ use super::super::history::History;
 use super::{PageOptions, tone};
 use patchwright_base::text;
 use patchwright_types::campaign::{CampaignView, ErrorClass, Target, TargetState};
+use patchwright_types::run_facts::ChecksVerdict;
 
 /// Bytes of one reason or answer that are shown.
 const MAX_REASON: usize = 16 << 10;
@@ -39,6 +40,7 @@ pub(super) fn section(
                             (column("name", "Repository", false))
                             (column("state", "State", false))
                             (column("pull", "Pull request", true))
+                            @if spec.mode == "pr" { (column("checks", "Checks", false)) }
                             (column("cost", "Cost", true))
                             (column("time", "Run", true))
                             @if spec.mode == "pr" {
@@ -102,7 +104,8 @@ fn row(
                 span class={ "badge " (tone(target.state)) } { (target.state.word()) }
                 (report(target, options))
             }
-            td class="number" data-sort=(number.unwrap_or(0)) { (pull_request(target, number)) }
+            td class="number" data-sort=(number.unwrap_or(0)) { (pull_request(target, number)) (fit(target)) }
+            @if spec.mode == "pr" { (checks(target)) }
             td class="number" data-sort=(format!("{:.6}", target.cost_usd)) { @if target.cost_usd > 0.0 { (dollars(target.cost_usd)) } }
             td class="number" data-sort=(lasted.unwrap_or(-1)) {
                 (lasted.map(duration).unwrap_or_default())
@@ -182,6 +185,36 @@ fn pull_request(target: &Target, number: Option<i64>) -> Markup {
             (Some(url), _) => a href=(url) rel="noreferrer" { (label) },
             (None, Some(_)) => (label),
             (None, None) => "",
+        }
+    }
+}
+
+/// The newer commit of the base branch on which an open pull request fits, too.
+fn fit(target: &Target) -> Markup {
+    let is_open = matches!(target.state, TargetState::Open | TargetState::Draft);
+    let sha = target.fits_sha.as_deref().filter(|_| is_open).map(text::line);
+    let sha = sha.as_deref().map(|sha| sha.get(..10).unwrap_or(sha));
+    html! {
+        @if let Some(sha) = sha {
+            span class="note" {
+                "fits " code { (text::line(&target.base_branch)) } " at " code { (sha) } ", too"
+            }
+        }
+    }
+}
+
+/// What the checks said about the change of the last run; empty without a change.
+fn checks(target: &Target) -> Markup {
+    let verdict = target.facts.checks;
+    let shown = verdict.map(|verdict| match verdict {
+        ChecksVerdict::Passed => ("good", "passed"),
+        ChecksVerdict::Failed => ("bad", "failed"),
+        ChecksVerdict::None => ("idle", "none ran"),
+    });
+    html! {
+        td data-sort=(verdict.map(ChecksVerdict::word).unwrap_or_default()) {
+            @if let Some((tone, words)) = shown { span class={ "badge " (tone) } { (words) } }
+            @if target.facts.setup_failed == Some(true) { span class="note" { "setup failed" } }
         }
     }
 }
