@@ -225,6 +225,8 @@ fn a_signal_ends_the_run_with_its_work_kept_and_the_next_one_goes_on() {
             output.text()
         );
         assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
+        let result: serde_json::Value = serde_json::from_str(&world.result("result.json")).unwrap();
+        assert_eq!(result["conclusion"], "interrupted", "{result}");
         let pulls = world.github.pulls();
         assert!(
             pulls.len() == 1 && pulls[0].draft && pulls[0].body.contains("Refs #7"),

@@ -309,6 +309,7 @@ fn answer(report: &RunReport) -> Result<StopReason, RpcError> {
         Conclusion::Provider => failed(FailureKind::Provider),
         Conclusion::Sandbox => failed(FailureKind::Sandbox),
         Conclusion::Refused => Ok(StopReason::Refusal),
+        Conclusion::Interrupted => Ok(StopReason::Cancelled),
         Conclusion::Budget => Ok(match report.stop {
             "budget_tokens" | "cut_off" | "context_exhausted" => StopReason::MaxTokens,
             _ => StopReason::MaxTurnRequests,

@@ -298,7 +298,11 @@ impl RunSpans {
         }
         if matches!(
             outcome.conclusion,
-            Conclusion::Refused | Conclusion::Budget | Conclusion::Provider | Conclusion::Sandbox
+            Conclusion::Refused
+                | Conclusion::Interrupted
+                | Conclusion::Budget
+                | Conclusion::Provider
+                | Conclusion::Sandbox
         ) {
             span.set_attribute(KeyValue::new(names::ERROR, conclusion));
             span.set_status(Status::error(conclusion));

@@ -80,7 +80,7 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
         LandedChange::PullRequest { number } => format!("**Pull request: #{number}**{link}\n"),
         LandedChange::Patch { .. } => format!("**Done, but not pushed**{link}\n"),
         LandedChange::Refused { .. } | LandedChange::Nothing => {
-            format!("**{}**{link}\n", capital(sections::ending(outcome)))
+            format!("**{}**{link}\n", capital(sections::state(outcome.conclusion)))
         }
     };
     if let LandedChange::Pushed { onto: Some(onto), .. } = fixed.landed {
@@ -178,7 +178,7 @@ pub fn answered(outcome: &Outcome) -> String {
     let mut out = String::new();
     if outcome.conclusion != Conclusion::Done {
         let link = link(outcome.provenance.run_url.as_deref());
-        let _ = writeln!(out, "**{}**{link}", capital(sections::ending(outcome)));
+        let _ = writeln!(out, "**{}**{link}", capital(sections::state(outcome.conclusion)));
         if let Some(reason) = &outcome.reason {
             let _ = write!(out, "\n{}\n", markdown::line(reason, 2000));
         }

@@ -25,8 +25,11 @@ pub struct Pages<'a> {
 
 /// What the run was about (`acme/web#7`), how it ended, and where to see that.
 fn heading(subject: &str, outcome: &Outcome, pages: Pages<'_>) -> String {
-    let mut out =
-        format!("## Patchwright: {} — {}\n\n", text::inline(subject), sections::ending(outcome));
+    let mut out = format!(
+        "## Patchwright: {} — {}\n\n",
+        text::inline(subject),
+        sections::state(outcome.conclusion)
+    );
     for (name, url) in [("Pull request", pages.pull_request), ("Answer", pages.answer)] {
         if let Some(url) = url.filter(|url| is_plain_url(url)) {
             let _ = writeln!(out, "{name}: {url}\n");

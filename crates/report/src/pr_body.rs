@@ -271,7 +271,7 @@ fn warning(outcome: &Outcome) -> Option<String> {
     // A change that a check or the policy is against has come to its end all the same, and its reason says all.
     let is_told = outcome.conclusion == Conclusion::Partial && outcome.reason.is_some();
     if outcome.conclusion != Conclusion::Done && !is_told {
-        parts.push(format!("This run was not completed: {}.", sections::ending(outcome)));
+        parts.push(format!("This run was not completed: {}.", sections::state(outcome.conclusion)));
     }
     // The words before say the same.
     let reason = outcome.reason.as_ref().filter(|reason| *reason != INTERRUPTED);
@@ -306,7 +306,10 @@ fn warning(outcome: &Outcome) -> Option<String> {
 fn reference(outcome: &Outcome, number: u64) -> String {
     match outcome.conclusion {
         // `Refs` links the issue; `Fixes` would close it when the unfinished work is merged.
-        Conclusion::Budget | Conclusion::Provider | Conclusion::Sandbox => {
+        Conclusion::Interrupted
+        | Conclusion::Budget
+        | Conclusion::Provider
+        | Conclusion::Sandbox => {
             format!("Refs #{number}")
         }
         // Nor does work that a check says is not what was asked for.

@@ -96,7 +96,7 @@ pub fn finished(finished: &Finished<'_>) -> String {
     let outcome = finished.outcome;
     let link = link(outcome.provenance.run_url.as_deref());
     let is_red_draft = is_red_draft(finished);
-    let state = if is_red_draft { RED_DRAFT } else { sections::ending(outcome) };
+    let state = if is_red_draft { RED_DRAFT } else { sections::state(outcome.conclusion) };
     let mut out = format!("**Patchwright: {state}**{link}\n");
     match (finished.pull_request, finished.compare_url) {
         (Some((number, _)), _) => {
@@ -169,11 +169,17 @@ fn as_it_was(number: u64) -> String {
 /// Where the work of a run is that was stopped and has published nothing.
 fn unpublished(outcome: &Outcome) -> &'static str {
     match (outcome.conclusion, &outcome.change) {
-        (Conclusion::Budget | Conclusion::Provider | Conclusion::Sandbox, Some(_)) => {
+        (
+            Conclusion::Interrupted
+            | Conclusion::Budget
+            | Conclusion::Provider
+            | Conclusion::Sandbox,
+            Some(_),
+        ) => {
             "\nNothing was published. What was changed until then is `change.patch` among the files of \
              the run.\n"
         }
-        (Conclusion::Budget | Conclusion::Provider, None) => {
+        (Conclusion::Interrupted | Conclusion::Budget | Conclusion::Provider, None) => {
             "\nNothing had been changed by then.\n"
         }
         _ => "",

@@ -14,9 +14,7 @@ use patchwright_git::tree::{Change, FileChange, Mode};
 use patchwright_policy::{Judgement, Violation, git_folder};
 use patchwright_sandbox::egress::ledger::HostUse;
 use patchwright_types::evidence::{Evidence, Standing, Verdict};
-use patchwright_types::outcome::{
-    Conclusion, INTERRUPTED, ModelUse, Outcome, Provenance, Spending,
-};
+use patchwright_types::outcome::{Conclusion, ModelUse, Outcome, Provenance, Spending};
 use patchwright_types::plan::{Plan, StepStatus};
 
 /// Rows of a list that people still read.
@@ -47,17 +45,11 @@ pub fn state(conclusion: Conclusion) -> &'static str {
         Conclusion::NeedsInput => "needs an answer",
         Conclusion::Partial => "partly done",
         Conclusion::Refused => "refused by policy",
+        Conclusion::Interrupted => "interrupted",
         Conclusion::Budget => "stopped by a limit",
         Conclusion::Provider => "stopped: the model did not answer",
         Conclusion::Sandbox => "stopped: the sandbox failed",
     }
-}
-
-/// As [`state`], of a whole outcome: a run that somebody has stopped has reached no limit.
-pub fn ending(outcome: &Outcome) -> &'static str {
-    let is_interrupted = outcome.conclusion == Conclusion::Budget
-        && outcome.reason.as_deref().is_some_and(|reason| reason.starts_with(INTERRUPTED));
-    if is_interrupted { "interrupted" } else { state(outcome.conclusion) }
 }
 
 /// What the checks say about the change, in a few words.

@@ -159,6 +159,7 @@ fn setup(run: &Run<'_>) -> SetupReport {
 pub(super) fn of_stop(stop: &StopKind) -> Option<Conclusion> {
     match stop {
         StopKind::Finished => None,
+        StopKind::Cancelled => Some(Conclusion::Interrupted),
         StopKind::Provider(_) => Some(Conclusion::Provider),
         StopKind::Sandbox(_) | StopKind::Machine(_) => Some(Conclusion::Sandbox),
         StopKind::Refused | StopKind::Filtered | StopKind::EmptyReply | StopKind::CutOff => {
@@ -168,7 +169,6 @@ pub(super) fn of_stop(stop: &StopKind) -> Option<Conclusion> {
         | StopKind::DoomLoop
         | StopKind::FormatErrors
         | StopKind::ContextExhausted
-        | StopKind::Cancelled
         | StopKind::NewSandbox => Some(Conclusion::Budget),
     }
 }
@@ -461,7 +461,7 @@ mod tests {
         for (reason, message, expected) in [
             (StopKind::Finished, "Done.", Conclusion::Refused),
             (StopKind::Finished, "NEEDS INPUT: which one?", Conclusion::NeedsInput),
-            (StopKind::Cancelled, "Done.", Conclusion::Budget),
+            (StopKind::Cancelled, "Done.", Conclusion::Interrupted),
             (StopKind::DoomLoop, "NEEDS INPUT: which one?", Conclusion::Budget),
             (StopKind::Refused, "Done.", Conclusion::Provider),
         ] {

@@ -44,9 +44,11 @@ pub fn is_publishable(outcome: &Outcome) -> bool {
 /// Whether there is work that was cut short, of which the policy allows all that is left: a draft of it is
 /// worth more to people than a patch on a runner that is thrown away.
 pub fn is_worth_a_draft(outcome: &Outcome) -> bool {
-    matches!(outcome.conclusion, Conclusion::Budget | Conclusion::Provider | Conclusion::Sandbox)
-        && outcome.change.is_some()
-        && outcome.judgement.violations.is_empty()
+    let is_cut_short = matches!(
+        outcome.conclusion,
+        Conclusion::Interrupted | Conclusion::Budget | Conclusion::Provider | Conclusion::Sandbox
+    );
+    is_cut_short && outcome.change.is_some() && outcome.judgement.violations.is_empty()
 }
 
 /// What a run came to that a signal ends before it has published: whoever sent that does not want a pull request that is

@@ -360,7 +360,8 @@ impl Run<'_> {
         let Some(reason) = &outcome.reason else { return };
         let redact = |text: &str| self.world.redactor.redact(text);
         match outcome.conclusion {
-            Conclusion::Done => {}
+            // The failure of an interrupted run says so, and what to do.
+            Conclusion::Done | Conclusion::Interrupted => {}
             Conclusion::NothingToDo | Conclusion::NeedsInput | Conclusion::Partial => {
                 ui.say(&redact(&format!("{}: {reason}", outcome.conclusion.word())));
             }
@@ -471,8 +472,10 @@ impl Run<'_> {
     /// The last line of the journal. A run that the provider, the sandbox or a signal stopped is not
     /// at its end: running the command again resumes it.
     pub(super) fn end(&self, outcome: &Outcome) -> Result<()> {
-        if matches!(outcome.conclusion, Conclusion::Provider | Conclusion::Sandbox)
-            || self.environment.cancel.is_cancelled()
+        if matches!(
+            outcome.conclusion,
+            Conclusion::Interrupted | Conclusion::Provider | Conclusion::Sandbox
+        ) || self.environment.cancel.is_cancelled()
         {
             return Ok(());
         }

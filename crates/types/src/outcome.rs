@@ -62,6 +62,8 @@ pub enum Conclusion {
     Partial,
     /// Policy refused all of it, or access was refused.
     Refused,
+    /// A signal or a cancelled job ended the run; work kept, and the same command resumes it.
+    Interrupted,
     /// A budget, the deadline or the loop detector ended the run; work kept.
     #[serde(rename = "budget_exhausted", alias = "budget")]
     Budget,
@@ -81,6 +83,8 @@ impl Conclusion {
             Conclusion::NothingToDo | Conclusion::NeedsInput => Some(FailureKind::NothingToDo),
             Conclusion::Partial => Some(FailureKind::Partial),
             Conclusion::Refused => Some(FailureKind::Refused),
+            // Which signal it was, the failure that the run ends with says.
+            Conclusion::Interrupted => Some(FailureKind::Signal(15)),
             Conclusion::Budget => Some(FailureKind::Budget),
             Conclusion::Provider => Some(FailureKind::Provider),
             Conclusion::Sandbox => Some(FailureKind::Sandbox),
@@ -170,14 +174,15 @@ mod tests {
     use serde_json::{from_value, json, to_value};
 
     use crate::outcome::Conclusion::{
-        Budget, Done, NeedsInput, NothingToDo, Partial, Provider, Refused, Sandbox,
+        Budget, Done, Interrupted, NeedsInput, NothingToDo, Partial, Provider, Refused, Sandbox,
     };
     use crate::outcome::*;
 
     #[test]
     fn a_conclusion_has_one_spelling_and_the_former_ones_are_read() {
-        let all = [Done, NothingToDo, NeedsInput, Partial, Refused, Budget, Provider, Sandbox];
-        for conclusion in all {
+        let ended = [Done, NothingToDo, NeedsInput, Partial, Refused];
+        let stopped = [Interrupted, Budget, Provider, Sandbox];
+        for conclusion in ended.into_iter().chain(stopped) {
             assert_eq!(to_value(conclusion).unwrap(), json!(conclusion.word()));
             assert_eq!(from_value::<Conclusion>(json!(conclusion.word())).unwrap(), conclusion);
         }

@@ -284,6 +284,7 @@ async fn ended(
         // These may pass, and the next attempt resumes the run.
         Conclusion::Provider => again(fleet, held, &text, outage.map(|(outage, _)| outage)).await?,
         Conclusion::Sandbox => sandbox_failed(fleet, held, &text).await?,
+        Conclusion::Interrupted => JobEnd::Released,
         Conclusion::Done
         | Conclusion::NothingToDo
         | Conclusion::NeedsInput

@@ -15,7 +15,7 @@ pub(super) fn head(report: &Report<'_>) -> Markup {
     html! {
         header {
             p class="pills" {
-                span class={ "pill " (tone(outcome.conclusion)) } { (sections::ending(outcome)) }
+                span class={ "pill " (tone(outcome.conclusion)) } { (sections::state(outcome.conclusion)) }
                 (checks(outcome))
                 (findings(report))
             }
@@ -33,7 +33,10 @@ fn tone(conclusion: Conclusion) -> &'static str {
     match conclusion {
         Conclusion::Done => "good",
         Conclusion::NothingToDo => "idle",
-        Conclusion::NeedsInput | Conclusion::Partial | Conclusion::Budget => "warn",
+        Conclusion::NeedsInput
+        | Conclusion::Partial
+        | Conclusion::Interrupted
+        | Conclusion::Budget => "warn",
         Conclusion::Refused | Conclusion::Provider | Conclusion::Sandbox => "bad",
     }
 }

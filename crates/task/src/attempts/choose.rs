@@ -119,9 +119,10 @@ fn rank(outcome: &Outcome, drafts: DraftPolicy) -> Rank {
         Conclusion::NeedsInput => AttemptResult::Question,
         Conclusion::Done | Conclusion::NothingToDo | Conclusion::Partial => AttemptResult::Nothing,
         Conclusion::Refused => AttemptResult::Refused,
-        Conclusion::Budget | Conclusion::Provider | Conclusion::Sandbox => {
-            AttemptResult::Unfinished
-        }
+        Conclusion::Interrupted
+        | Conclusion::Budget
+        | Conclusion::Provider
+        | Conclusion::Sandbox => AttemptResult::Unfinished,
     };
     let published = match outcome.conclusion {
         Conclusion::Done => PublishRank::All,

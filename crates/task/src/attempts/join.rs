@@ -97,7 +97,10 @@ async fn selected(
     let conclusion = of(chosen).map(|finished| finished.outcome.conclusion);
     // What an outage or a signal has cut is resumed when the command is run again, and the choice with it.
     let is_final = !run.is_interrupted()
-        && !matches!(conclusion, None | Some(Conclusion::Provider | Conclusion::Sandbox));
+        && !matches!(
+            conclusion,
+            None | Some(Conclusion::Interrupted | Conclusion::Provider | Conclusion::Sandbox)
+        );
     let mut usage = Usage::default();
     if is_final && !tied.is_empty() {
         let compared: Vec<(u32, &FinishedJob)> =

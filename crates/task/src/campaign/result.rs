@@ -95,6 +95,7 @@ pub(super) fn of(
         }
         Conclusion::Done | Conclusion::Partial => {}
         Conclusion::NeedsInput
+        | Conclusion::Interrupted
         | Conclusion::Budget
         | Conclusion::Provider
         | Conclusion::Sandbox => {

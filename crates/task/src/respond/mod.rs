@@ -237,8 +237,9 @@ async fn end(
     mut answer: CommandReply,
 ) -> Result<CommandReport> {
     let conclusion = answer.conclusion;
-    // Running the command again resumes the run where the provider or the sandbox failed.
-    let is_open = matches!(conclusion, Conclusion::Provider | Conclusion::Sandbox);
+    // Running the command again resumes the run where the provider or the sandbox failed, or somebody ended it.
+    let is_open =
+        matches!(conclusion, Conclusion::Interrupted | Conclusion::Provider | Conclusion::Sandbox);
     let mut answer_url = None;
     if let Some(body) = answer.body.take() {
         let marker = if is_open { admitted.trouble_marker() } else { admitted.marker(run) };

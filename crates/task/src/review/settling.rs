@@ -31,6 +31,7 @@ pub(super) fn settled(
         }
         Conclusion::NeedsInput
         | Conclusion::Refused
+        | Conclusion::Interrupted
         | Conclusion::Provider
         | Conclusion::Sandbox => false,
     };

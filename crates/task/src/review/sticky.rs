@@ -215,10 +215,10 @@ fn whole_memory(work: &Work<'_>, posted: &PostedReview) -> Memory {
     }
 }
 
-/// Whether the commit counts as looked at. One at which a limit ended the review before the model came to an
+/// Whether the commit counts as looked at. One at which a limit or a signal ended the review before the model came to an
 /// end with anything can be reviewed again, and what was read before it stays read.
 fn has_looked(reviewed: &Reviewed) -> bool {
-    reviewed.conclusion != Conclusion::Budget
+    !matches!(reviewed.conclusion, Conclusion::Interrupted | Conclusion::Budget)
         || (reviewed.is_partly_done && reviewed.coverage.read_files > 0)
 }
 

@@ -107,6 +107,7 @@ fn of_review(ended: &review::run::ReviewReport) -> AttemptVerdict {
         // The findings so far are posted, and the review says that it is not complete.
         Conclusion::Budget if ended.published.is_some() => None,
         Conclusion::Budget => Some(ErrorClass::Budget),
+        Conclusion::Interrupted => Some(ErrorClass::Lost),
         Conclusion::NothingToDo => return AttemptVerdict::settled(TargetState::Unchanged, reason),
         Conclusion::NeedsInput => Some(ErrorClass::Question),
         Conclusion::Refused => Some(ErrorClass::Policy),
