@@ -307,7 +307,7 @@ fn a_change_that_may_not_be_published_comes_after_one_that_may() {
     let world = in_turn(2, vec![refused, wrong()]);
     let output = world.issue().expect(20);
     let result = kept(&world, &output, 2);
-    assert_eq!(result["attempts"]["why"], "it is the only one with something to publish");
+    assert_eq!(result["attempts"]["why"], "it is the only one with a change or an answer to keep");
 }
 
 #[test]
@@ -340,6 +340,21 @@ fn a_prompt_on_a_folder_has_attempts_too_and_its_next_run_begins_anew() {
     let last: Value = serde_json::from_str(output.stdout.lines().last().unwrap()).unwrap();
     assert_eq!((&last["attempts"]["chosen"], world.model.requests().len()), (&json!(1), 6));
     assert!(world.path("out/attempts.old/2/journal.jsonl").is_file());
+}
+
+/// Two answers have no size, so that none is the smallest change.
+#[test]
+fn of_answers_that_no_judge_decides_on_the_first_is_kept() {
+    let answers = [say("It adds."), say("It subtracts."), say("Both are fine.")];
+    let world = TestWorld::local(answers);
+    project(&world);
+    let world = attempts(world, 2, 1);
+    let exec = ["exec", "What does it do?", "--repo", "project", "--out", "out", "--json"];
+    let output = world.run(&exec);
+    let last: Value = serde_json::from_str(output.stdout.lines().last().unwrap()).unwrap();
+    let why = last["attempts"]["why"].as_str().unwrap();
+    let part = "it is the first of the answers without a change; the judge did not decide";
+    assert!(last["attempts"]["chosen"] == 1 && why.contains(part), "{last}");
 }
 
 #[test]

@@ -342,6 +342,13 @@ fn what_is_wrong_at_start_is_said_with_what_to_do() {
             output.text()
         );
     }
+    let priced = self::world();
+    let file = priced.path("priced.yml");
+    fs_err::write(&file, "models: {chat/demo: {price: [2, 10]}}\n").unwrap();
+    let priced = priced.set("PATCHWRIGHT_CONFIG", file.display().to_string());
+    let output = priced.run(&["serve", "--listen", "127.0.0.1:0"]).expect(2);
+    let part = "`models.chat/demo.price` must be [input, output, cache read]";
+    assert!(output.stderr.contains(part), "{}", output.text());
     let nobodys = self::world().unset("PATCHWRIGHT_REPOSITORIES");
     let output = nobodys.run(&["serve", "--listen", "127.0.0.1:0"]).expect(2);
     for part in ["`--repository` is missing", "hint: name them", "`--repository all`"] {

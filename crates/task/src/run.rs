@@ -472,11 +472,7 @@ impl Run<'_> {
     /// The last line of the journal. A run that the provider, the sandbox or a signal stopped is not
     /// at its end: running the command again resumes it.
     pub(super) fn end(&self, outcome: &Outcome) -> Result<()> {
-        if matches!(
-            outcome.conclusion,
-            Conclusion::Interrupted | Conclusion::Provider | Conclusion::Sandbox
-        ) || self.environment.cancel.is_cancelled()
-        {
+        if outcome.conclusion.is_resumable() || self.environment.cancel.is_cancelled() {
             return Ok(());
         }
         self.journal(&Entry::RunEnded { outcome: Box::new(outcome.clone()) })?;

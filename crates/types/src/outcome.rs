@@ -91,6 +91,12 @@ impl Conclusion {
         }
     }
 
+    /// Whether the same command resumes the run: a signal, the provider or the sandbox stopped it, and its work is not
+    /// at its end.
+    pub fn is_resumable(self) -> bool {
+        matches!(self, Conclusion::Interrupted | Conclusion::Provider | Conclusion::Sandbox)
+    }
+
     /// The word for files, outputs and reports: that of the failure with the same exit code, but for
     /// what is no failure, or asks for something.
     pub fn word(self) -> &'static str {

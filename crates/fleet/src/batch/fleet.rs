@@ -25,6 +25,7 @@ use patchwright_config::flags::Common;
 use patchwright_config::{Config, Tenants};
 use patchwright_forge::github::GitHubForge;
 use patchwright_git::signing::SigningKey;
+use patchwright_provider::catalogue::Catalogue;
 use patchwright_provider::http;
 use patchwright_sandbox::Sandbox;
 use patchwright_task::signals;
@@ -90,6 +91,7 @@ impl Fleet {
     pub async fn open(config: Config, common: &Common, env: &Env, ui: Ui) -> Result<Fleet> {
         // A mistake is reported at start, not at each delivery.
         env.max_age()?;
+        Catalogue::load(&config.models)?;
         let state = world::state_dir(common, env)?;
         let signing_key = signing::key(&config, env)?;
         let http = http::client()?;

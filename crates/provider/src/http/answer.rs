@@ -308,6 +308,12 @@ mod tests {
             ),
             (400, "Prompt exceeds max length"),
             (400, "invalid params, context window exceeds limit (2013)"),
+            (
+                400,
+                "Reached context length of 4096 tokens with model (arch: qwen3) that does not currently support mid-generation context overflow. Try reloading with a larger context length or shortening the prompt/chat.",
+            ),
+            (400, "the input length exceeds the context length"),
+            (500, "Context size has been exceeded."),
             (400, "prompt token count of 140000 exceeds the limit of 128000"),
             (
                 400,

@@ -12,8 +12,9 @@ use serde_json::Value;
 
 use self::phrases::{
     ANY_QUOTA, AUTHENTICATION_CODES, FILTER, FILTER_CODES, LONG_LIMITS, MODERATION, OF_ACCOUNTS,
-    OF_PICTURES, OVERFLOW, OVERFLOW_CODES, PASSES, PICTURE, PICTURE_CODES, QUOTA, QUOTA_CODES,
-    RATE_CODES, REQUEST_CODES, SEALED, SHORT_LIMITS, TEMPLATE, TOO_LARGE, TOO_MANY, USAGE_POLICY,
+    OF_PICTURES, OVERFLOW, OVERFLOW_CODES, OVERFLOW_OF_SLOTS, PASSES, PICTURE, PICTURE_CODES,
+    QUOTA, QUOTA_CODES, RATE_CODES, REQUEST_CODES, SEALED, SHORT_LIMITS, TEMPLATE, TOO_LARGE,
+    TOO_MANY, USAGE_POLICY,
 };
 use super::gemini;
 
@@ -130,7 +131,8 @@ impl ReportedError<'_> {
         let in_words = || self.is_about_the_request() && says_too_long(self.message);
         // A request that is larger than all that an account may send in a minute never passes either.
         let over_a_limit = || status == 429 && says(self.message, &[TOO_LARGE]);
-        if named(OVERFLOW_CODES) || in_words() || over_a_limit() {
+        let of_slots = || says(self.message, OVERFLOW_OF_SLOTS);
+        if named(OVERFLOW_CODES) || in_words() || over_a_limit() || of_slots() {
             return FaultKind::ContextOverflow;
         }
         // Quota before rate limit: OpenAI answers 429 for both, and waiting does not refill an

@@ -205,7 +205,9 @@ fn why((best, ours): (&Outcome, Rank), next: Option<(&Outcome, Rank)>) -> String
     let Some((next, theirs)) = next else { return "there is no other result".to_owned() };
     if ours.kept < theirs.kept {
         return match ours.kept {
-            AttemptResult::Work => "it is the only one with something to publish".to_owned(),
+            AttemptResult::Work => {
+                "it is the only one with a change or an answer to keep".to_owned()
+            }
             _ => format!("none has something to publish, and it is `{}`", best.conclusion.word()),
         };
     }
@@ -238,6 +240,9 @@ fn why((best, ours): (&Outcome, Rank), next: Option<(&Outcome, Rank)>) -> String
         CheckRank::Failed { .. } => "the same tests fail",
         CheckRank::Unknown => "no check says more",
     };
+    if best.change.is_none() && next.change.is_none() {
+        return format!("{checks}, and it is the first of the answers without a change");
+    }
     format!(
         "{checks}, and it is the smallest change: {} lines, the next one {}",
         lines(best),

@@ -15,7 +15,7 @@ use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_journal::Entry;
 use patchwright_provider::item::Usage;
 use patchwright_types::attempts::{AttemptEnd, AttemptReport, Attempts};
-use patchwright_types::outcome::{Conclusion, ModelUse, Outcome, Spending};
+use patchwright_types::outcome::{ModelUse, Outcome, Spending};
 
 /// The best attempt as the result of the run.
 ///
@@ -96,11 +96,7 @@ async fn selected(
     let of = |number: u32| finished.iter().find(|(it, _)| *it == number).map(|(_, it)| *it);
     let conclusion = of(chosen).map(|finished| finished.outcome.conclusion);
     // What an outage or a signal has cut is resumed when the command is run again, and the choice with it.
-    let is_final = !run.is_interrupted()
-        && !matches!(
-            conclusion,
-            None | Some(Conclusion::Interrupted | Conclusion::Provider | Conclusion::Sandbox)
-        );
+    let is_final = !run.is_interrupted() && conclusion.is_some_and(|it| !it.is_resumable());
     let mut usage = Usage::default();
     if is_final && !tied.is_empty() {
         let compared: Vec<(u32, &FinishedJob)> =

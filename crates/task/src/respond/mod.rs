@@ -238,8 +238,7 @@ async fn end(
 ) -> Result<CommandReport> {
     let conclusion = answer.conclusion;
     // Running the command again resumes the run where the provider or the sandbox failed, or somebody ended it.
-    let is_open =
-        matches!(conclusion, Conclusion::Interrupted | Conclusion::Provider | Conclusion::Sandbox);
+    let is_open = conclusion.is_resumable();
     let mut answer_url = None;
     if let Some(body) = answer.body.take() {
         let marker = if is_open { admitted.trouble_marker() } else { admitted.marker(run) };

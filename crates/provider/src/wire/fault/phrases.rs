@@ -25,6 +25,8 @@ pub(super) const OVERFLOW: &[&str] = &[
     "reduce the length of the messages",
     "greater than the context length",
     "loaded with context length of only",
+    "reached context length of",
+    "input length exceeds the context length",
     "exceeded model token limit",
     // vLLM (its newer words and its decoder's), SGLang, Together.
     "model's context length",
@@ -40,6 +42,8 @@ pub(super) const OVERFLOW: &[&str] = &[
     "prompt token count of",
     "exceed the configured limit of",
 ];
+/// llama.cpp says it with 500, of a conversation that outgrew what its slots share.
+pub(super) const OVERFLOW_OF_SLOTS: &[&str] = &["context size has been exceeded"];
 /// Cohere says so of the conversation; Bedrock and others of a limit that passes, with a word of those below.
 pub(super) const TOO_MANY: &str = "too many tokens";
 pub(super) const PASSES: &[&str] = &["wait", "per minute", "per day", "try again in", "rate limit"];
