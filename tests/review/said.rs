@@ -57,6 +57,20 @@ fn findings_that_cannot_be_placed_are_sent_back_once_and_then_kept() {
     assert!(titles.contains(&"Wrong variable"), "{titles:?}");
 }
 
+/// One kind of fault in two files has one title, and the model does not repeat what was sent back of the second.
+#[test]
+fn a_finding_that_is_not_repeated_is_kept_beside_one_of_its_title_in_another_file() {
+    let github = pull_with(&[("sum.sh", "sum() {\n  echo $(($1 + $2))\n}\n")]);
+    let slip = json!({"path": "sum.sh", "quote": "  echo $(($1 - $3))"});
+    let world = TestWorld::new(github, [report(&json!({})), report(&slip), last_words()]);
+    review(&world, &["--dry-run"]).expect(0);
+    assert!(outputs(&world)[1].starts_with("not reported yet: "), "{:?}", outputs(&world));
+    let result = result(&world);
+    let findings = result["findings"].as_array().unwrap().iter();
+    let paths: Vec<&serde_json::Value> = findings.map(|it| &it["finding"]["path"]).collect();
+    assert_eq!(paths, [&json!("calc.sh"), &json!("sum.sh")], "{result}");
+}
+
 /// Our own comments say `P1`, and models that have learned to review do.
 #[test]
 fn a_priority_is_understood_as_reviews_write_it() {

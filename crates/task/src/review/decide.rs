@@ -67,7 +67,7 @@ pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
     let rules = &run.config.review;
     let said = said.into_iter().map(|finding| without_second_look(rules, finding));
     let found: Vec<Finding> = worked.stopped.findings.iter().cloned().chain(said).collect();
-    let unrepeated = unrepeated(review_context.sent_back(), &found);
+    let unrepeated = unrepeated(review_context.sent_back(), &found, review_context);
     let unheard = unheard::still(ending.unheard, &found);
     let (withdrawn, found): (Vec<Finding>, Vec<Finding>) =
         found.into_iter().partition(|finding| finding.verdict == Verdict::Withdrawn);
@@ -168,9 +168,19 @@ fn sort(findings: &mut [Anchored]) {
 }
 
 /// What the model was asked to report again and did not: the last version of each.
-fn unrepeated(sent_back: Vec<Finding>, found: &[Finding]) -> Vec<Finding> {
+fn unrepeated(
+    sent_back: Vec<Finding>,
+    found: &[Finding],
+    review_context: &ReviewContext<'_>,
+) -> Vec<Finding> {
+    // One kind of fault in several files often has one title. A file that is not on the difference may be the slip
+    // that was corrected.
+    let is_same_file = |one: &Finding, other: &Finding| {
+        let file = review_context.find(&one.path);
+        file.is_none() || file == review_context.find(&other.path)
+    };
     let is_same = |one: &Finding, other: &Finding| {
-        is_same_title(&one.title, &other.title)
+        (is_same_title(&one.title, &other.title) && is_same_file(one, other))
             || (!one.quote.trim().is_empty() && one.quote == other.quote && one.path == other.path)
     };
     let mut left: Vec<Finding> = Vec::new();
