@@ -18,12 +18,12 @@ use crate::support::transcript::transcript;
 async fn check(bench: &Bench, script: &str, expected: &Expect) -> Ended {
     let ended = bench.run(script).await;
     let Stopped { reason, spending, final_message, .. } = &ended.stopped;
+    let seen = transcript(&ended.seen).replace(&bench.folder.path().display().to_string(), "");
     expected.assert_eq(&format!(
-        "{} after {} turns, {} requests: {final_message}\n\n{}",
+        "{} after {} turns, {} requests: {final_message}\n\n{seen}",
         reason.word(),
         spending.turns,
         ended.requests.len(),
-        transcript(&ended.seen)
     ));
     ended
 }
@@ -338,7 +338,7 @@ async fn long_outputs_are_cut_in_the_middle_and_counted() {
                 14
                 15
                 16
-                [… 168819 bytes left out here: 29978 lines, about 42205 tokens …]
+                [… 168819 bytes left out here: 29978 lines, about 42205 tokens; the whole output is in /tmp/outputs/1.txt …]
                 29995
                 29996
                 29997

@@ -4,7 +4,7 @@
 use expect_test::expect;
 use serde_json::json;
 
-use super::{last_words, nothing_found, outputs, pull, pull_with, report, result, review};
+use super::{DIVIDE, last_words, nothing_found, outputs, pull, pull_with, report, result, review};
 use crate::support::github::GitHub;
 use crate::support::model::{call, quota, say};
 use crate::support::world::TestWorld;
@@ -60,7 +60,7 @@ fn findings_that_cannot_be_placed_are_sent_back_once_and_then_kept() {
 /// One kind of fault in two files has one title, and the model does not repeat what was sent back of the second.
 #[test]
 fn a_finding_that_is_not_repeated_is_kept_beside_one_of_its_title_in_another_file() {
-    let github = pull_with(&[("sum.sh", "sum() {\n  echo $(($1 + $2))\n}\n")]);
+    let github = pull_with(&[("calc.sh", DIVIDE), ("sum.sh", "sum() {\n  echo $(($1 + $2))\n}\n")]);
     let slip = json!({"path": "sum.sh", "quote": "  echo $(($1 - $3))"});
     let world = TestWorld::new(github, [report(&json!({})), report(&slip), last_words()]);
     review(&world, &["--dry-run"]).expect(0);

@@ -351,13 +351,18 @@ pub(crate) fn no_redaction() -> journal::Redact {
     Arc::new(|text: &str| text.to_owned())
 }
 
-/// The guest of the product, which can run scripts, serving a folder.
+/// The guest of the product, which can run scripts, serving a folder. Temporary files are beside that: in the machine's
+/// own folder for them, what a test gets to see would depend on what others left there.
 #[expect(clippy::disallowed_methods, reason = "starts the guest")]
 async fn guest(workspace: &Path) -> (Client, tokio::process::Child) {
+    let tmp = workspace.with_file_name("tmp");
+    fs_err::create_dir_all(&tmp).unwrap();
     let mut process = tokio::process::Command::new(guest_binary())
         .arg("serve")
         .arg("--workspace")
         .arg(workspace)
+        .arg("--tmp")
+        .arg(tmp)
         .env_clear()
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
         .stdin(Stdio::piped())

@@ -515,7 +515,7 @@ behaving! {
     Container in "container." (file => file.container) {
         /// memory of one container
         memory: u64 as (deserialize_with = "read::file_size") => container.memory_bytes, Operator
-            least (6 << 20);
+            least (1);
 
         /// processors of one container
         cpus: f64 => container.cpus, Operator
@@ -523,7 +523,7 @@ behaving! {
 
         /// processes of one container
         pids: u32 => container.pids, Operator
-            least (16);
+            least (1);
 
         /// size of `/tmp` and of the home folder, each
         tmp: u64 as (deserialize_with = "read::file_size") => container.tmp_bytes, Operator
