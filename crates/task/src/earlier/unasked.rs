@@ -49,7 +49,7 @@ async fn find(
     workspace: &Workspace,
 ) -> Result<Vec<EarlierPull>> {
     let id = &repository.id;
-    // As a rule there is none, and this is the only question.
+    // Most repositories have none, and then this is the only request.
     let open = open_from(run, id, repository, branch).await?;
     if open.is_empty() {
         return Ok(Vec::new());
