@@ -7,17 +7,17 @@
 //! version is a branch in the sandbox, too.
 //!
 //! [`heard`] is about what the model was told and what came too late, [`notes`] about what people are told,
-//! [`since`] about what a run that is resumed has to be told, [`unasked`] about campaigns, for which nobody has asked.
+//! [`since`] about what a run that is resumed has to be told, [`campaign`] about runs of campaigns, for which nobody has asked.
 
+mod campaign;
 pub(super) mod heard;
 pub(super) mod notes;
 pub(super) mod since;
 mod told;
-mod unasked;
 
+pub(super) use self::campaign::of_campaign;
 pub(super) use self::heard::Heard;
 pub(super) use self::told::text;
-pub(super) use self::unasked::of_campaign;
 
 use super::branch::BranchState;
 use super::branch_target::{self, MOST_NAMES};
