@@ -4,6 +4,7 @@ use patchwright_forge::Role;
 use serde_json::json;
 
 use crate::action::{event, labeled, outputs};
+use crate::support::git_http::{Fault, Step};
 use crate::support::model::say;
 use crate::support::world::{TestWorld, github};
 
@@ -20,8 +21,9 @@ fn has(text: &str, parts: &[&str]) {
 
 #[test]
 fn work_that_could_not_be_pushed_is_in_outputs_and_summary_and_the_next_step_is_said() {
-    let github = github().user("ann", Role::Write).token_lacks("contents");
-    let world = labeled(github, "ann", "patchwright");
+    let world = labeled(github().user("ann", Role::Write), "ann", "patchwright");
+    let words = "remote: Permission to acme/app.git denied to test.";
+    world.github.git().fault(Step::Push, Fault::Answer(403, Vec::new(), words.to_owned()));
     let output = world.run(&["action"]).expect(60);
     has(
         &outputs(&world),

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use expect_test::{Expect, expect};
 use patchwright_forge::Role;
 
+use crate::support::git_http::{self, Step};
 use crate::support::github::{Fault, GitHub, Kind};
 use crate::support::model::fail;
 use crate::support::world::{Output, TestWorld, github};
@@ -409,12 +410,43 @@ fn with_a_token_that_may_not_push() {
     expect![[r#"
         exit 60
         --- stderr
+        error: not allowed to push to `GITHUB/acme/app.git`: remote: Permission to acme/app.git denied to test.
+
+        hint: give the token `contents: write`
+    "#]].assert_eq(&output.text());
+    assert!(world.model.requests().is_empty(), "nothing is paid for");
+    assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
+}
+
+#[test]
+fn with_a_push_that_is_refused_when_the_work_is_done() {
+    let world = TestWorld::new(github(), crate::support::world::fix());
+    let words = "remote: Permission to acme/app.git denied to test.";
+    world
+        .github
+        .git()
+        .fault(Step::Push, git_http::Fault::Answer(403, Vec::new(), words.to_owned()));
+    let output = world.run(ISSUE);
+    expect![[r#"
+        exit 60
+        --- stderr
         error: cannot push to `patchwright/issue-7`: not allowed to push to `GITHUB/acme/app.git`: remote: Permission to acme/app.git denied to test.
 
         hint: give the token `contents: write`
         hint: the work is done and kept: once that is put right, run the same command again, and it is published without asking the model again
     "#]].assert_eq(&output.text());
     assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
+}
+
+/// Whether a push is taken is asked before the model is. That it cannot be asked then has refused nothing.
+#[test]
+fn with_a_server_that_is_asked_too_early_whether_a_push_is_taken() {
+    for status in [404, 429, 500, 503] {
+        let world = TestWorld::new(github(), crate::support::world::fix());
+        world.github.git().fault(Step::AdvertiseForPush, git_http::Fault::Status(status));
+        let output = world.run(ISSUE).expect(0);
+        assert_eq!(world.github.pulls().len(), 1, "{status}: {}", output.text());
+    }
 }
 
 #[test]

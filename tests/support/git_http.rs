@@ -39,11 +39,13 @@ pub(crate) enum Access {
     Write,
 }
 
-/// The three kinds of requests.
+/// The kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// `info/refs` of either service.
+    /// `info/refs` of `git-upload-pack`.
     Advertise,
+    /// `info/refs` of `git-receive-pack`.
+    AdvertiseForPush,
     Fetch,
     Push,
 }
@@ -395,6 +397,7 @@ async fn answer(State(state): State<Arc<GitState>>, request: Request) -> Respons
     let query = head.uri.query().unwrap_or_default();
     let pushes = rest == "git-receive-pack" || query == "service=git-receive-pack";
     let step = match rest {
+        "info/refs" if pushes => Step::AdvertiseForPush,
         "info/refs" => Step::Advertise,
         "git-upload-pack" => Step::Fetch,
         _ => Step::Push,

@@ -152,6 +152,15 @@ pub trait Governance: Send + Sync {
         Ok(None)
     }
 
+    /// Whether the token may push to the repository at all, as far as that is to be found out without a push. A server
+    /// that cannot be asked now has refused nothing.
+    ///
+    /// # Errors
+    /// What a push would be refused with.
+    async fn may_push(&self, _repository: &Repository) -> Result<(), ForgeError> {
+        Ok(())
+    }
+
     /// The rules that hold for a branch of this name, as far as we may know them.
     async fn branch_rules(
         &self,

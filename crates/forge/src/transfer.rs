@@ -64,6 +64,11 @@ pub(super) async fn branches_beside(
     git::blocking(move || clone::branches_beside(&remote, &names)).await.map_err(TransferError::Git)
 }
 
+/// Begins a push to a remote that is not made.
+pub(super) async fn ask_to_push(remote: Remote) -> Result<(), GitError> {
+    git::blocking(move || clone::ask_to_push(&remote)).await
+}
+
 /// Commits on their way to one branch.
 #[derive(Clone, Copy)]
 pub(super) struct PushSpec<'a> {

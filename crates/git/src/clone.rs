@@ -131,6 +131,15 @@ pub fn remote_ref(remote: &Remote, reference: &str) -> Result<Option<Oid>, GitEr
     Ok(heads.into_iter().find(|(head, _)| *head == name).map(|(_, oid)| oid))
 }
 
+/// Asks the server for what a push begins with, and sends nothing.
+///
+/// # Errors
+/// [`GitError::Forbidden`] or [`GitError::Authentication`] when the server takes no push from these credentials, others
+/// when it cannot be asked.
+pub fn ask_to_push(remote: &Remote) -> Result<(), GitError> {
+    remote.line()?.heads(Direction::Push).map(|_| ())
+}
+
 /// The branches of a remote that have one of these names, or with which no branch of such a name can
 /// be: git keeps no `a` beside an `a/b`.
 pub fn branches_beside(remote: &Remote, names: &[String]) -> Result<Vec<String>, GitError> {

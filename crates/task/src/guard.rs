@@ -130,7 +130,10 @@ pub(super) async fn check(
             }
         }
     };
-    for rule in forge.branch_rules(&repository.id, branch.name()).await.map_err(Failure::from)? {
+    let rules = forge.branch_rules(&repository.id, branch.name());
+    // What a rule refuses is said first: it names the branch.
+    let (rules, pushed) = tokio::join!(rules, forge.may_push(repository));
+    for rule in rules.map_err(Failure::from)? {
         let problem = match &rule.kind {
             RuleKind::Creation if !is_there().await.map_err(Failure::from)? => {
                 Some(closed(&rule, branch.name(), "made").hint(OTHER_NAME))
@@ -143,6 +146,7 @@ pub(super) async fn check(
         };
         unless_bypassed(run, repository, &rule, problem).await?;
     }
+    pushed.map_err(Failure::from)?;
     staging(run, repository).await
 }
 

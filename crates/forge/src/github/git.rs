@@ -132,6 +132,37 @@ impl GitHubForge {
         }
     }
 
+    /// Begins a push that is not made. Only a refusal that concerns the token is an error: whatever else happens, the
+    /// push itself waits for; and a fork that was made a moment ago may not be there yet.
+    pub(super) async fn ask_to_push(&self, repository: &Repository) -> Result<(), ForgeError> {
+        let account = self.limited_account(&repository.id);
+        self.api.admission().open(&account).await?;
+        let mut is_renewed = false;
+        loop {
+            let (remote, credentials) = self.remote(repository, "push to").await?;
+            let name = remote.name();
+            let Err(err) = transfer::ask_to_push(remote).await else { return Ok(()) };
+            match &err {
+                GitError::Authentication { .. } => {
+                    let may_be_better = !is_renewed
+                        && credentials
+                            .is_some_and(|used| self.api.token.refused(used.secret(), None));
+                    if !may_be_better {
+                        return Err(transfer::forge_error(&name, "push to", err));
+                    }
+                    is_renewed = true;
+                }
+                GitError::Forbidden { .. } => {
+                    return Err(transfer::forge_error(&name, "push to", err));
+                }
+                other => {
+                    tracing::debug!(error = %other, "whether a push is taken is not known");
+                    return Ok(());
+                }
+            }
+        }
+    }
+
     /// Returns when it may be tried again.
     ///
     /// # Errors

@@ -312,6 +312,10 @@ impl Governance for GitHubForge {
         self.verification_of(repository, commit).await
     }
 
+    async fn may_push(&self, repository: &Repository) -> Result<(), ForgeError> {
+        self.ask_to_push(repository).await
+    }
+
     async fn branch_rules(
         &self,
         repository: &RepositoryId,

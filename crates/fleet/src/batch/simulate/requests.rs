@@ -2,9 +2,9 @@
 //! fails when they are far off.
 
 /// REST requests of a run, beside discovery: the repository, the rules of its branch, and the pull requests that are open
-/// from it; git requests of its clone, whose commit is known.
+/// from it; git requests of its clone, whose commit is known, and of the question whether a push is taken.
 pub const REST_OF_A_RUN: u32 = 3;
-pub const GIT_OF_A_RUN: u32 = 1;
+pub const GIT_OF_A_RUN: u32 = 2;
 /// REST requests of publishing, its writes among them; git requests, the push among them.
 pub const REST_OF_A_PULL: u32 = 5;
 pub const GIT_OF_A_PULL: u32 = 3;
