@@ -166,6 +166,27 @@ fn with_a_model_that_nobody_knows() {
 }
 
 #[test]
+fn with_a_part_of_a_models_name() {
+    for (name, models) in
+        [("sonnet-5", "`claude-sonnet-5`, `claude-sonnet-5-5`"), ("codex", "`codex-mini-latest`, ")]
+    {
+        let output = world(github()).run(&["issue", "acme/app#7", "--quiet", "--model", name]);
+        let hint = format!("hint: models of that name are {models}");
+        assert!(output.expect(2).stderr.contains(&hint), "{hint}");
+    }
+}
+
+#[test]
+fn with_a_misspelt_model_and_no_key_for_it() {
+    let world = world(github()).unset("OPENAI_API_KEY").unset("OPENAI_BASE_URL");
+    let output = world.run(&["issue", "acme/app#7", "--quiet", "--model", "gpt-5.3-codx"]);
+    let hint =
+        "hint: `gpt-5.3-codx` is not in the catalogue: did you mean `--model gpt-5.3-codex`?";
+    let output = output.expect(50);
+    assert!(output.stderr.contains(hint), "{}", output.text());
+}
+
+#[test]
 fn without_a_key_for_the_public_endpoint() {
     let world = world(github()).unset("OPENAI_API_KEY").unset("OPENAI_BASE_URL");
     check(
@@ -271,6 +292,22 @@ fn with_a_container_that_nothing_can_start_or_write_in() {
         let output = world.run(&["issue", "acme/app#7", "--config", "config.yml"]).expect(2);
         let said = format!("`container.{key}` must be {words}");
         assert!(output.stderr.contains(&said), "{said}: {}", output.text());
+    }
+}
+
+/// Values without their unit, or for the commands alone.
+#[test]
+fn with_a_container_that_the_sandbox_itself_does_not_start_in() {
+    for (key, value, words) in [
+        ("memory", "4", "hint: `container.memory` is 4 bytes, with which hardly anything starts: "),
+        ("pids", "1", "hint: `container.pids` is 1, and the sandbox has processes and threads"),
+    ] {
+        let world = world(github());
+        let config = format!("container: {{ {key}: {value} }}\n");
+        fs_err::write(world.path("config.yml"), config).unwrap();
+        let output = world.run(&["issue", "acme/app#7", "--config", "config.yml"]).expect(70);
+        assert!(output.stderr.contains(words), "{words}: {}", output.text());
+        assert!(world.model.requests().is_empty(), "{key}");
     }
 }
 

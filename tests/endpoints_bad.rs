@@ -239,6 +239,16 @@ fn endpoints_bad_a_base_url_with_the_wrong_path() {
 }
 
 #[test]
+fn endpoints_bad_a_model_that_ollama_does_not_have_is_to_be_pulled() {
+    let said = "model 'qwen3-coder' not found";
+    let world = TestWorld::new(github(), [fail(404, "not_found_error", said)]);
+    let output = world.run(&["issue", "acme/app#7", "--quiet", "--model", "chat/qwen3-coder"]);
+    let hint = "hint: if the server is Ollama, `ollama pull qwen3-coder` fetches the model";
+    let output = output.expect(50);
+    assert!(output.stderr.contains(hint), "{}", output.text());
+}
+
+#[test]
 fn endpoints_bad_a_misspelt_model_is_asked_with_a_warning_and_the_404_says_so_again() {
     let said = "The model `gpt-5.3-codx` does not exist or you do not have access to it.";
     let world = TestWorld::new(github(), [fail(404, "model_not_found", said)]);

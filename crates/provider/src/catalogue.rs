@@ -174,13 +174,19 @@ impl Model {
         })
     }
 
+    /// The model of the catalogue that is likely meant by a name that is not in it; `None` also where the two may be
+    /// versions of one model.
+    pub fn likely_meant(&self) -> Option<&str> {
+        self.did_you_mean.as_deref().filter(|known| differs_in_letters(&self.slug, known))
+    }
+
     /// Warnings before the work starts: a name that looks misspelt, figures that are guesses, a model that
     /// is no longer offered. `today` is `YYYY-MM-DD`.
     pub fn notes(&self, today: &str) -> Vec<String> {
         let slug = &self.slug;
         let mut notes = Vec::new();
-        match &self.did_you_mean {
-            Some(known) if differs_in_letters(slug, known) => notes.push(format!(
+        match self.likely_meant() {
+            Some(known) => notes.push(format!(
                 "`{slug}` is not in the catalogue: did you mean `{known}`? It is asked as written"
             )),
             _ if self.assumed && self.provider == "azure" => notes.push(format!(
@@ -195,6 +201,9 @@ impl Model {
         notes
     }
 }
+
+/// Most names that an answer to an unknown one has.
+const MAX_NAMED: usize = 8;
 
 /// All models that are known by name, and the families of the rest.
 #[derive(Clone, Debug)]
@@ -404,8 +413,17 @@ impl Catalogue {
 
     fn unknown(&self, spec: &str) -> Failure {
         let failure = Failure::usage(format!("unknown model `{spec}`"));
-        suggest(failure, spec, self.slugs())
-            .hint("for a server of your own, write `chat/NAME` and set `--base-url`")
+        // `sonnet`, `sonnet-5`: a part of the name, as people say it.
+        let part = format!("-{}-", spec.to_ascii_lowercase());
+        let has_it = |slug: &&str| spec.len() >= 3 && format!("-{slug}-").contains(&part);
+        let named: Vec<String> =
+            self.slugs().filter(has_it).take(MAX_NAMED).map(|slug| format!("`{slug}`")).collect();
+        let failure = if named.is_empty() {
+            suggest(failure, spec, self.slugs())
+        } else {
+            failure.hint(format!("models of that name are {}", named.join(", ")))
+        };
+        failure.hint("for a server of your own, write `chat/NAME` and set `--base-url`")
     }
 }
 

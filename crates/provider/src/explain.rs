@@ -143,6 +143,10 @@ fn not_found(at: &Endpoint, model: &Model, said: &str) -> String {
     if !is_the_model && let Some(mistake) = base_mistake(at, model.wire) {
         return mistake;
     }
+    // In the words of Ollama, and of nobody else who is known.
+    if said.contains(&format!("model '{}' not found", slug.to_ascii_lowercase())) {
+        return format!("if the server is Ollama, `ollama pull {slug}` fetches the model");
+    }
     if is_the_model {
         return match &model.ends {
             Some(ends) => format!("choose another `--model`: `{slug}` ends on {ends}"),

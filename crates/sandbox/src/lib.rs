@@ -209,6 +209,24 @@ impl ContainerLimits {
     pub fn workspace_report(&self) -> Enforced {
         Enforced::Workspace { mib: self.workspace_bytes >> 20, files: self.workspace_files }
     }
+
+    /// What is most likely wrong when a sandbox with these limits does not start: a number without its unit, or too few
+    /// processes for the sandbox's own. `None` when they are not conspicuously small.
+    pub fn hint_when_it_fails(&self) -> Option<String> {
+        const LEAST_MEMORY: u64 = 16 << 20;
+        const LEAST_PIDS: u32 = 32;
+        let ContainerLimits { memory_bytes, pids, .. } = self;
+        if *memory_bytes < LEAST_MEMORY {
+            return Some(format!(
+                "`container.memory` is {memory_bytes} bytes, with which hardly anything starts: give it a unit, as in `4g`"
+            ));
+        }
+        (*pids < LEAST_PIDS).then(|| {
+            format!(
+                "`container.pids` is {pids}, and the sandbox has processes and threads of its own: raise it, or leave it out"
+            )
+        })
+    }
 }
 
 impl Default for ContainerLimits {

@@ -9,7 +9,7 @@ use super::ending;
 use super::packing::Packing;
 use super::run::Run;
 use crate::verify::{self, PlannedCheck};
-use patchwright_base::error::{Failure, Result};
+use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_base::text;
 use patchwright_config::SandboxChoice;
 use patchwright_ecosystems::results::command_with_report;
@@ -294,7 +294,7 @@ pub(super) async fn boot(
         services: run.services.to_start(),
     };
     let starting = async { Ok(run.world.sandbox.start(&spec).await?) };
-    let running = ending::started(run, starting).await?;
+    let running = ending::started(run, starting).await.map_err(|err| with_limits(run, err))?;
     for line in run.services.started(&running.services) {
         run.environment.ui.say(&line);
     }
@@ -309,9 +309,20 @@ pub(super) async fn fill(run: &Run<'_>, running: &Running, tree: &Packing) -> Re
         let why = ending::exit_reason(run, running).await;
         return Err(Failure::sandbox("the tree could not be copied into the sandbox")
             .caused_by(err)
-            .hint(why.unwrap_or_else(|| "run `patchwright doctor`".to_owned())));
+            .hint(why.unwrap_or_else(|| "run `patchwright doctor`".to_owned())))
+        .map_err(|err| with_limits(run, err));
     }
     Ok(())
+}
+
+/// The failure of a sandbox to start, with the limit that may be why.
+pub(super) fn with_limits(run: &Run<'_>, failure: Failure) -> Failure {
+    let hint = run.config.container.hint_when_it_fails();
+    let hint = hint.filter(|_| failure.kind == FailureKind::Sandbox);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
 }
 
 /// Writes down how a check went, and tells of it.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::check_runs::with_limits;
 use super::packing::Packing;
 use super::run::Run;
 use super::verify;
@@ -107,7 +108,8 @@ impl Run<'_> {
             run: &own_id,
         };
         let prepared = self.world.sandbox.prepare(&spec).await;
-        let mut image = prepared.map_err(|error| called(error, &self.config, &plan, &commands))?;
+        let failed = |error| called(error, &self.config, &plan, &commands).into();
+        let mut image = prepared.map_err(|error| with_limits(self, failed(error)))?;
         image.asked = asked;
         // The time limit of the whole run is reached, not only that of setup, so the run cannot continue.
         let late = image.setup.iter().zip(&commands).position(|(ran, _)| ran.timed_out);

@@ -356,6 +356,12 @@ fn no_key(model: &Model, wanted: &[(&str, KeyHeader)], env: &Env) -> Failure {
         _ => key_hint(name, wanted, env),
     };
     let mut failure = Failure::provider(format!("no key for `{}`", model.slug)).hint(hint);
+    if let Some(known) = model.likely_meant() {
+        failure = failure.hint(format!(
+            "`{}` is not in the catalogue: did you mean `--model {known}`?",
+            model.slug
+        ));
+    }
     failure = identity::missing(model, env).into_iter().fold(failure, Failure::hint);
     let is_wanted = |name: &str| wanted.iter().any(|(wanted, _)| *wanted == name);
     let others = VARIABLES.iter().filter(|(name, _)| env.var(name).is_some() && !is_wanted(name));

@@ -319,6 +319,7 @@ mod tests {
                 400,
                 "The decoder prompt (length 40000) is longer than the maximum model length of 32768.",
             ),
+            (400, "max_tokens must be at least 1, got -808."),
             (
                 422,
                 "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens and 512 `max_new_tokens`",

@@ -31,6 +31,8 @@ pub(super) const OVERFLOW: &[&str] = &[
     // vLLM (its newer words and its decoder's), SGLang, Together.
     "model's context length",
     "longer than the maximum model length",
+    // vLLM of 2024, which took the prompt off the window and had nothing left for a reply.
+    "max_tokens must be at least 1, got -",
     // Text Generation Inference, and what Together has from it.
     "`inputs` tokens",
     "`inputs` must have less than",
