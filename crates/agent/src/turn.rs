@@ -444,6 +444,7 @@ impl<'a> Agent<'a> {
             (Err(failure), StopKind::Finished) => StopKind::Machine(failure),
             (_, reason) => reason,
         };
+        let failed_hooks = self.spec.services.failed_hooks.notes();
         Stopped {
             reason,
             final_message,
@@ -451,7 +452,7 @@ impl<'a> Agent<'a> {
             findings: self.findings.lock().clone(),
             spending,
             touched: self.touched.clone(),
-            notes: [self.state.switch_notes(), self.notes.clone()].concat(),
+            notes: [self.state.switch_notes(), self.notes.clone(), failed_hooks].concat(),
         }
     }
 }

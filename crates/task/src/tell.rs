@@ -59,6 +59,7 @@ fn say(ui: Ui, what: &AgentEvent<'_>, agent: Option<&str>) {
         AgentEvent::Model(ModelProgress::Retrying { attempt, wait, why }) => {
             ui.warn(&format!("{who}retry {attempt} in {:.1} s: {why}", wait.as_secs_f64()));
         }
+        AgentEvent::HookFailed { note } => ui.warn(&format!("{who}{note}")),
         AgentEvent::CallEnded { is_nested: true, .. }
         | AgentEvent::Asked { .. }
         | AgentEvent::TurnEnded { .. }
@@ -114,7 +115,9 @@ fn events(events: &EventTeller, what: &AgentEvent<'_>, agent: Option<&str>) {
             let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             events.tell(&Event::Retry { attempt, wait_ms, why: why.to_owned(), agent });
         }
-        AgentEvent::PlanUpdated { .. }
+        // The result has them among its notes.
+        AgentEvent::HookFailed { .. }
+        | AgentEvent::PlanUpdated { .. }
         | AgentEvent::Agent { .. }
         | AgentEvent::Model(
             ModelProgress::Text(_) | ModelProgress::Reasoning(_) | ModelProgress::Lost { .. },

@@ -3,15 +3,18 @@
 //! it with a note for the model (`{"note": "…"}`). Nothing printed means nothing to say.
 //!
 //! They run in the sandbox and are bounded in size and time. One that fails before a call denies it; one
-//! that fails after it is mentioned in its place.
+//! that fails after it is mentioned in its place. The operator is told of each that fails, once.
 
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::progress::{AgentEvent, AgentProgress};
 use super::rules::HookRule;
 use super::{piped, truncate};
+use patchwright_base::text;
 use patchwright_config::tools::{Hook, When};
 use patchwright_guest::tool::{ToolError, ToolOutput};
 use patchwright_journal::Journal;
@@ -28,10 +31,45 @@ const MAX_WORDS: usize = 4_000;
 /// Bytes of standard error that are kept of a hook that fails.
 const MAX_ERRORS: usize = 2 << 10;
 
+/// Characters of a hook's command by which the operator knows it.
+const MAX_COMMAND: usize = 120;
+
+/// The hooks that have failed in a run, each once, in words for the operator. Whoever wrote one learns of it in no other
+/// way: the model is told, and works around it.
+#[derive(Debug, Default)]
+pub struct FailedHooks(Mutex<Vec<FailedHook>>);
+
+#[derive(Debug)]
+struct FailedHook {
+    when: When,
+    command: String,
+    note: String,
+}
+
+impl FailedHooks {
+    /// What the operator is told of them.
+    pub fn notes(&self) -> Vec<String> {
+        self.0.lock().iter().map(|failed| failed.note.clone()).collect()
+    }
+
+    /// Takes it in; whether it is the hook's first failure.
+    fn is_new(&self, hook: &Hook, note: &str) -> bool {
+        let mut failed = self.0.lock();
+        let is_known = failed.iter().any(|it| it.when == hook.when && it.command == hook.command);
+        if !is_known {
+            let (when, command) = (hook.when, hook.command.clone());
+            failed.push(FailedHook { when, command, note: note.to_owned() });
+        }
+        !is_known
+    }
+}
+
 /// What hooks are told of a call.
 #[derive(Clone)]
 pub struct Subject<'a> {
     pub client: &'a Client,
+    pub progress: &'a dyn AgentProgress,
+    pub failed: &'a FailedHooks,
     /// Takes secrets out of what they are shown.
     pub journal: &'a Journal,
     pub hooks: &'a [HookRule],
@@ -133,8 +171,36 @@ impl<'a> Subject<'a> {
         Ok(notes)
     }
 
-    /// What a hook answers; the inner error says why it has no answer, in words.
+    /// What a hook answers; the inner error says why it has no answer, in words, which the operator is told as well.
     async fn ask<T: Default + for<'de> Deserialize<'de>>(
+        &self,
+        hook: &Hook,
+        told: &Value,
+    ) -> Result<Result<T, String>, ToolError> {
+        let answer = self.answer(hook, told).await?;
+        if let Err(why) = &answer {
+            self.tell_operator(hook, why);
+        }
+        Ok(answer)
+    }
+
+    /// A hook has failed: says so at its first time.
+    fn tell_operator(&self, hook: &Hook, why: &str) {
+        let (when, so) = match hook.when {
+            When::Before => ("before", ", and the call was not run"),
+            When::After => ("after", ""),
+        };
+        let command = text::code(&text::short_command(&hook.command, MAX_COMMAND));
+        let (tool, why) = (self.tool, text::line(why));
+        let note =
+            format!("a hook failed {when} a call of `{tool}`{so} (said once): {command}: {why}");
+        let note = self.journal.redact(&note);
+        if self.failed.is_new(hook, &note) {
+            self.progress.happened(AgentEvent::HookFailed { note: &note });
+        }
+    }
+
+    async fn answer<T: Default + for<'de> Deserialize<'de>>(
         &self,
         hook: &Hook,
         told: &Value,

@@ -68,6 +68,10 @@ pub enum AgentEvent<'a> {
     PlanUpdated {
         plan: &'a Plan,
     },
+    /// A hook of the operator's has failed for the first time; in words for people.
+    HookFailed {
+        note: &'a str,
+    },
     /// Something of this happens to a sub-agent.
     Agent {
         id: &'a str,

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::RwLock;
 
 use crate::checkpoints::Checkpoints;
+use crate::hooks::FailedHooks;
 use crate::host::code_mode::Scripts;
 use crate::host::js_repl::Kernel;
 use crate::mcp::Servers;
@@ -21,6 +22,8 @@ pub struct Services {
     pub config: Tools,
     /// Made of `config` when they are first asked for ([`Services::rules`]).
     pub rules: OnceLock<Rules>,
+    /// The hooks of them that have failed.
+    pub failed_hooks: FailedHooks,
     /// The way out, when hosts are allowed.
     pub egress: Option<Arc<Egress>>,
     /// The Node process of `js_repl`.
