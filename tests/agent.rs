@@ -303,6 +303,7 @@ async fn a_command_over_its_limit_is_an_output_like_any_other() {
     let seen = transcript(&ended.seen);
     assert!(seen.contains("Exit code: 124"), "{seen}");
     assert!(seen.contains("command timed out after"), "{seen}");
+    assert!(seen.contains("none may take longer: run less of it at a time"), "{seen}");
 }
 
 #[tokio::test]

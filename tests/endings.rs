@@ -263,6 +263,26 @@ async fn a_command_may_take_as_long_as_the_run_says_in_every_family() {
 }
 
 #[tokio::test]
+async fn a_command_that_ran_out_of_time_says_how_to_go_on() {
+    for (slug, tool, command) in [
+        ("gpt-5.3-codex", "shell_command", json!("echo begun; sleep 60")),
+        ("gpt-5.3-codex", "shell", json!(["bash", "-lc", "echo begun; sleep 60"])),
+        ("gemini-3.5-flash", "run_shell_command", json!("echo begun; sleep 60")),
+        ("chat/any", "run_shell_command", json!("echo begun; sleep 60")),
+        ("claude-sonnet-5", "bash", json!("echo begun; sleep 60")),
+    ] {
+        let desk = ToolDesk::new(slug).await;
+        let said = run(&desk, tool, json!({ "command": command, "timeout_ms": 500 })).await;
+        assert!(said.contains("begun"), "{slug}: {said}");
+        // That of Claude has not ended it, and says so.
+        let is_ended = tool != "bash";
+        for next in ["more `timeout_ms`, up to", "`COMMAND > LOG 2>&1 &`"] {
+            assert_eq!(said.contains(next), is_ended, "{slug}: {said}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_server_in_the_background_stays_in_every_family() {
     let serve = "while :; do date >> beat; sleep 0.05; done";
     for (slug, tool, field) in SHELLS {

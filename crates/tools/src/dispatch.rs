@@ -219,15 +219,16 @@ impl<'a> Dispatch<'a> {
         call: &'s ToolCall,
         shown: &Value,
     ) -> Subject<'s> {
-        let DispatchContext { client, journal, services, .. } = self.context;
-        let hooks = &services.rules().hooks;
+        let DispatchContext { client, progress, journal, services, .. } = self.context;
+        let (hooks, failed) = (&services.rules().hooks, &services.failed_hooks);
         let mut in_place_of = Vec::new();
         if !hooks.is_empty() {
             in_place_of = self.context.tools.in_place_of(tool);
             let is_patch = patches::is_one(tool, &arguments::own(tool, shown.clone()));
             in_place_of.extend(is_patch.then_some(patches::APPLY_PATCH));
         }
-        Subject { client, journal, hooks, tool: &tool.name, in_place_of, id: &call.id }
+        let (tool, id) = (&*tool.name, &*call.id);
+        Subject { client, progress, failed, journal, hooks, tool, in_place_of, id }
     }
 
     /// The tool that a call means and its checked arguments; with a refusal, the tool where there is
@@ -361,7 +362,7 @@ impl<'a> Dispatch<'a> {
 
     /// The output as the model reads it.
     fn format(&self, tool: Option<&ResolvedTool>, call: &ToolCall, ran: &Ran) -> Vec<Content> {
-        let DispatchContext { tools, model, journal, .. } = self.context;
+        let DispatchContext { tools, model, limits, journal, .. } = self.context;
         let redact = |text: &str| journal.redact(text);
         let tokens = model.output_tokens;
         let (tool, output) = match (&ran.output, tool) {
@@ -372,7 +373,8 @@ impl<'a> Dispatch<'a> {
             }
         };
         let tokens = self.tokens(tool);
-        let style = Style { profile: tools.profile(), tokens, redact: &redact };
+        let longest = limits.command_timeout;
+        let style = Style { profile: tools.profile(), tokens, longest, redact: &redact };
         let text = style.text(tool, call, output, ran.took);
         let mut text = format::with_notes(call, text, &ran.notes, &redact);
         if !output.images.is_empty() && !model.images {

@@ -11,11 +11,16 @@ use super::truncate;
 use patchwright_guest::tool::{CommandOutput, Image, Part, ToolOutput};
 use patchwright_provider::item::{Content, OutputForm, ToolCall};
 
+/// By so much a command may be ended before its time.
+const MARGIN: Duration = Duration::from_secs(1);
+
 /// What the wording depends on besides the output.
 pub struct Style<'a> {
     pub profile: Profile,
     /// Most tokens of one output.
     pub tokens: u64,
+    /// How long a command may take in this run.
+    pub longest: Duration,
     /// Takes secrets out of a text.
     pub redact: &'a dyn Fn(&str) -> String,
 }
@@ -53,10 +58,29 @@ impl Style<'_> {
             }
         };
         let memory = memory_note(command).unwrap_or_default();
-        for note in [&output.text, &memory].into_iter().filter(|note| !note.is_empty()) {
+        let late = self.after_timeout(tool, command).unwrap_or_default();
+        for note in [&output.text, &memory, &late].into_iter().filter(|note| !note.is_empty()) {
             add_line(&mut text, note);
         }
         (self.redact)(&text)
+    }
+
+    /// How to go on after a command that ran out of time. The shell that stays lets it go on and says so, and sessions
+    /// are waited for.
+    fn after_timeout(&self, tool: &ResolvedTool, command: &CommandOutput) -> Option<String> {
+        let is_ended = command.timed_out && command.session.is_none();
+        let ends_commands = matches!(tool.tool.as_ref(), "shell_command" | "shell");
+        if !is_ended || !ends_commands {
+            return None;
+        }
+        let took = Duration::from_millis(command.duration_ms);
+        let how = if took.saturating_add(MARGIN) < self.longest {
+            let most = self.longest.as_millis();
+            format!("It was ended: give what takes longer more `timeout_ms`, up to {most}.")
+        } else {
+            "It was ended, and none may take longer: run less of it at a time.".to_owned()
+        };
+        Some(format!("{how} A server belongs in the background: `COMMAND > LOG 2>&1 &`."))
     }
 
     /// What stands before the path of a file with an output that was cut.
