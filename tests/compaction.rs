@@ -155,6 +155,27 @@ async fn a_long_task_alone_is_no_reason_to_shorten_each_turn() {
     assert_eq!(ended.requests.len(), 8);
 }
 
+/// What the model writes for itself is more than what it is to stand for, and would be so before each turn.
+#[tokio::test]
+async fn notes_do_not_make_a_conversation_longer() {
+    let mut bench = bench(25_000);
+    bench.task = "Make check.sh pass. ".repeat(3000);
+    let turn = |number: usize| {
+        let call =
+            format!("{{ tool: shell_command, args: {{ command: \"printf '%3000s' {number}\" }} }}");
+        format!("- calls: [{call}]\n  usage: {{ input: 26000, output: 10 }}\n")
+    };
+    let notes = format!("- text: 'The first note. {}'\n", "More of them. ".repeat(2200));
+    let (begins, goes_on): (String, String) =
+        ((0..6).map(turn).collect(), (6..8).map(turn).collect());
+    let ended = bench.run(&format!("{begins}{notes}{goes_on}- text: Done.\n")).await;
+    assert_eq!(ended.stopped.reason.word(), "finished");
+    assert_eq!(compactions(&ended), [(CompactionTrigger::Threshold, 1)]);
+    let seen = transcript(&ended.seen[1..2]);
+    assert!(seen.contains("The first note."), "{seen}");
+    assert!(seen.len() < 10_000, "{} bytes", seen.len());
+}
+
 #[tokio::test]
 async fn after_a_refusal_the_work_goes_on() {
     let bench = bench(1_000_000);

@@ -175,6 +175,12 @@ pub fn trace(items: &[Item]) -> Vec<String> {
     lines
 }
 
+/// The beginning of notes that has so many tokens at most.
+pub fn beginning(notes: &str, tokens: u64) -> &str {
+    let bytes = usize::try_from(tokens * BYTES_PER_TOKEN).unwrap_or(usize::MAX);
+    &notes[..notes.floor_char_boundary(bytes)]
+}
+
 /// Tokens of these items, roughly and rather too many.
 pub fn estimate(items: &[Item]) -> u64 {
     items.iter().map(tokens).sum()

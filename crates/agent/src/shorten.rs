@@ -14,6 +14,9 @@ use patchwright_provider::{Reply, ToolChoice, catalogue};
 use patchwright_sandbox::client::CollectLimits;
 use patchwright_types::calls::CompactionTrigger;
 
+/// Steps that are told where there are no notes and little room.
+const LAST_STEPS: usize = 5;
+
 impl Agent<'_> {
     /// Shortens the conversation: the model writes notes for itself, and a message with them and with
     /// what the harness knows takes the place of the earlier turns.
@@ -28,27 +31,49 @@ impl Agent<'_> {
         // Nothing that can fail comes between the notes and their record: they have been paid for.
         let files = self.changed_files().await?;
         let (replies, notes) = self.notes(asked).await?;
-        let items = self.state.history.items();
-        let trace = notes.is_none().then(|| compact::trace(&items[opening.min(items.len())..]));
-        let handover = Handover {
-            plan: &self.plan.lock().clone(),
-            files: &files,
-            failures: &self.state.failures,
-            agents: &self
-                .sub_agents
-                .as_ref()
-                .map(|sub_agents| sub_agents.overview())
-                .unwrap_or_default(),
-            notes: notes.as_deref(),
-            trace: &trace.unwrap_or_default(),
-        };
-        let handover = handover.message().map_err(StopKind::Machine)?;
-        let items = compact::compacted(items, opening, handover, limit);
         let cost = |reply: &Reply| catalogue::cost(self.spec.model, &reply.usage).0;
         let cost_usd = replies.iter().flatten().map(cost).sum();
-        let after = self.state.size_with(&items);
-        self.spec.progress.happened(AgentEvent::Compacted { before, after });
+        let shorter = self.shorter(notes.as_deref(), &files, limit)?;
+        let (after, items) = if let Some(items) = shorter {
+            let after = self.state.size_with(&items);
+            self.spec.progress.happened(AgentEvent::Compacted { before, after });
+            (after, items)
+        } else {
+            // What was asked for is counted all the same.
+            (before, self.state.history.items().to_vec())
+        };
         self.record(&Entry::Compacted { trigger, before, after, replies, cost_usd, items })
+    }
+
+    /// The conversation with a message in place of earlier turns, as short as `limit` asks for. Behind a long opening, what
+    /// is handed over and what stays can be more than there was; then less of both is taken. `None` where that is no
+    /// shorter either.
+    fn shorter(
+        &self,
+        notes: Option<&str>,
+        files: &[String],
+        limit: u64,
+    ) -> Result<Option<Vec<Item>>, StopKind> {
+        let (items, opening) = (self.state.history.items(), self.state.opening);
+        let behind = &items[opening.min(items.len())..];
+        let trace = notes.is_none().then(|| compact::trace(behind)).unwrap_or_default();
+        let sub_agents = self.sub_agents.as_ref();
+        let agents = sub_agents.map(|sub_agents| sub_agents.overview()).unwrap_or_default();
+        let (plan, failures) = (&self.plan.lock().clone(), &self.state.failures);
+        let with = |notes, trace, limit| {
+            let handover = Handover { plan, files, failures, agents: &agents, notes, trace };
+            let handover = handover.message().map_err(StopKind::Machine)?;
+            Ok(compact::compacted(items, opening, handover, limit))
+        };
+        let first = with(notes, &trace, limit)?;
+        if self.state.size_with(&first) < limit {
+            return Ok(Some(first));
+        }
+        let most = compact::estimate(behind);
+        let notes = notes.map(|notes| compact::beginning(notes, most / 4));
+        let second = with(notes, &trace[trace.len().saturating_sub(LAST_STEPS)..], most)?;
+        let is_shorter = compact::estimate(&second) < compact::estimate(items);
+        Ok(is_shorter.then_some(second))
     }
 
     /// Asks the model for notes, and once more when it answers with calls, whatever it says beside them;
