@@ -4,12 +4,13 @@
 use patchwright_provider::catalogue::PriceStep;
 use serde_json::json;
 
+use crate::exec::project;
 use crate::providers::catalogue;
 use crate::resume::{signalled, wait_for};
 use crate::support::bench::Bench;
 use crate::support::git_repo::git;
 use crate::support::model::{call, say, stall};
-use crate::support::world::{KEY, Output, TestWorld};
+use crate::support::world::{KEY, Output, TestWorld, fix};
 
 /// A model, its wire, input of which a part was cached, output, and the dollars.
 type Row = (&'static str, Option<&'static str>, u64, u64, u64, f64);
@@ -101,6 +102,33 @@ fn every_model_with_a_step_is_shortened_before_it() {
 
 const CALL: &str = "- calls: [{ tool: shell_command, args: { command: sh check.sh } }]\n  \
      usage: { input: 90000, output: 100 }\n";
+
+/// Reads what people read of a run that its limit on cost ended.
+#[test]
+fn a_run_that_the_limit_on_cost_ends_says_how_much_was_used() {
+    let tokens = json!({
+        "input_tokens": 50_000, "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": 1_000, "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 51_000,
+    });
+    for (limit, said) in [
+        ("0.02", "the limit on cost was reached: $0."),
+        ("0.12", "do not fit into what is left of the limit on cost: $0."),
+    ] {
+        let turns = fix().into_iter().map(|turn| turn.usage(Some(tokens.clone())));
+        let world = TestWorld::local(turns);
+        project(&world);
+        let world = world.set("PATCHWRIGHT_MAX_COST_USD", limit);
+        let args = ["exec", "Make add add", "--repo", "project", "--out", "out"];
+        let output = world.run(&args).expect(40);
+        let result = fs_err::read(world.path("out/result.json")).unwrap();
+        let result: serde_json::Value = serde_json::from_slice(&result).unwrap();
+        let reason = result["reason"].as_str().unwrap();
+        assert!(reason.contains(said), "{reason}");
+        assert!(reason.ends_with(&format!("of ${limit} are used")), "{reason}");
+        assert!(output.stderr.contains(reason), "{}", output.text());
+    }
+}
 
 #[tokio::test]
 async fn a_request_whose_input_alone_would_break_the_limit_is_not_sent() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::stop::StopKind;
 use patchwright_journal::Entry;
 use patchwright_provider::item::Usage;
 use patchwright_types::outcome::Spending;
@@ -203,6 +204,14 @@ impl SharedBudget {
         }
     }
 
+    /// Which of the run's limits ended the work, in a sentence for people.
+    pub fn reached(&self, which: LimitKind) -> String {
+        match &self.all {
+            Some(all) => all.reached(which),
+            None => reached(which, &self.limits, &self.lock()),
+        }
+    }
+
     /// The limits of one more agent: half of what is left of the run's, so that what starts it can go
     /// on when it fails, and less where `own` says so.
     pub fn share(&self, own: &BudgetShare) -> Limits {
@@ -286,6 +295,24 @@ pub fn decide(limits: &Limits, spending: &Spending, least: f64, remaining: Durat
         Decision::Stop(LimitKind::Dollars)
     } else {
         Decision::Go
+    }
+}
+
+/// Which limit ended the work, in a sentence for people, and how far it was: whoever reads it decides by that how much the
+/// next attempt gets.
+pub fn reached(which: LimitKind, limits: &Limits, spent: &Spending) -> String {
+    let sentence = StopKind::Budget(which).sentence();
+    let (used, most) = (spent.cost_usd, limits.max_cost_usd);
+    match which {
+        LimitKind::Dollars if used < most => format!(
+            "the next request and the last words do not fit into what is left of the limit on cost: \
+             ${used:.4} of ${most} are used"
+        ),
+        LimitKind::Dollars => format!("{sentence}: ${used:.4} of ${most} are used"),
+        LimitKind::Tokens => {
+            format!("{sentence}: {} of {} are used", spent.usage.counted(), limits.max_tokens)
+        }
+        LimitKind::Turns | LimitKind::Time => sentence,
     }
 }
 

@@ -8,7 +8,7 @@ use super::run::Run;
 use super::settle::{BlobsOf, JudgedChange};
 use super::structured::Output;
 use super::workspace::Workspace;
-use patchwright_agent::StopKind;
+use patchwright_agent::{StopKind, budget};
 use patchwright_base::text;
 use patchwright_config::Mode;
 use patchwright_policy::{Judgement, own_checks};
@@ -38,6 +38,7 @@ pub(super) fn decide(
     // A plan is an answer, too.
     let words_are_enough = job.answer_suffices || run.config.mode == Mode::Plan;
     let (conclusion, reason) = conclude(words_are_enough, worked, judged, &evidence);
+    let reason = limit_reached(run, worked).or(reason);
     let reason = reason.map(|reason| after_setup(reason, &evidence, &run.setup.lock()));
     let is_question = judged.change.is_none()
         && job.baseline != Baseline::None
@@ -171,6 +172,16 @@ pub(super) fn of_stop(stop: &StopKind) -> Option<Conclusion> {
         | StopKind::ContextExhausted
         | StopKind::NewSandbox => Some(Conclusion::Budget),
     }
+}
+
+/// Why a run ended at one of its limits, with the figures.
+pub(super) fn limit_reached(run: &Run<'_>, worked: &AgentResult) -> Option<String> {
+    let StopKind::Budget(which) = worked.stopped.reason else { return None };
+    Some(match &run.attempt {
+        // Where attempts share a limit, theirs together have reached it.
+        Some(attempt) => attempt.budget.reached(which),
+        None => budget::reached(which, &run.config.limits, &worked.stopped.spending),
+    })
 }
 
 /// The agent's stop decides first, then the policy, then whether anything was changed, then the checks.

@@ -92,7 +92,7 @@ pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
         (Conclusion::NothingToDo, Some(why))
     } else {
         let lost = trouble.map(|trouble| unreadable(&trouble, &findings));
-        conclude(worked, &coverage, lost.or_else(|| unheard::sentence(unheard)))
+        conclude(run, worked, &coverage, lost.or_else(|| unheard::sentence(unheard)))
     };
     let provenance = decide::provenance(run, base, image, worked);
     Reviewed {
@@ -263,13 +263,14 @@ fn unreadable(trouble: &str, findings: &[Anchored]) -> String {
 
 /// The agent's stop decides first, then whether findings are `lost`, then whether all was read.
 fn conclude(
+    run: &Run<'_>,
     worked: &AgentResult,
     coverage: &Coverage,
     lost: Option<String>,
 ) -> (Conclusion, Option<String>) {
     let stop = &worked.stopped.reason;
     if let Some(conclusion) = decide::of_stop(stop) {
-        let why = stop.sentence();
+        let why = decide::limit_reached(run, worked).unwrap_or_else(|| stop.sentence());
         return (conclusion, Some(lost.map_or(why.clone(), |lost| format!("{why}; {lost}"))));
     }
     if lost.is_some() {
