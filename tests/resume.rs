@@ -240,6 +240,40 @@ fn a_signal_ends_the_run_with_its_work_kept_and_the_next_one_goes_on() {
     }
 }
 
+/// Whoever ends a machine ends its sandboxes too. That is an interruption, also where there is nothing to show for it yet.
+#[test]
+fn a_run_that_is_interrupted_with_its_sandbox_says_that_it_was_interrupted() {
+    let world = TestWorld::local([crate::support::model::stall()]);
+    crate::exec::project(&world);
+    let args = ["exec", "Make add add", "--repo", "project", "--out", "out"];
+    let child = world.spawn(&args);
+    wait_for(|| world.model.requests().len() == 1);
+    let inside = below(&child.id().to_string());
+    assert!(!inside.is_empty());
+    let stop = std::process::Command::new("kill").arg("-STOP").args(inside).status();
+    assert!(stop.unwrap().success());
+    assert_eq!(signalled(&world, child, "TERM").code, 143);
+    let result = fs_err::read(world.path("out/result.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_slice(&result).unwrap();
+    assert_eq!(result["conclusion"], "interrupted", "{result}");
+    let notes = result["provenance"]["input_notes"].to_string();
+    assert!(notes.contains("the sandbox did not hand over the change"), "{notes}");
+    world.model.replace([say("It is called calc.")]);
+    world.run(&args).expect(0);
+}
+
+/// The processes that a process has started, and those have.
+fn below(process: &str) -> Vec<String> {
+    let threads = fs_err::read_dir(format!("/proc/{process}/task")).unwrap();
+    let children = threads.flat_map(|thread| {
+        let children = fs_err::read_to_string(thread.unwrap().path().join("children")).unwrap();
+        children.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    });
+    let children: Vec<String> = children.collect();
+    let further = children.iter().flat_map(|child| below(child)).collect::<Vec<_>>();
+    [children, further].concat()
+}
+
 #[test]
 fn a_run_that_was_interrupted_while_it_asked_goes_on_with_the_same_command() {
     let mut turns = fix();

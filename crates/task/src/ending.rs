@@ -118,7 +118,7 @@ pub(super) struct HandedOver {
 
 /// Takes the change out of the sandbox, whatever ended the work; from the newest checkpoint where the sandbox does not
 /// give it. `known` is what the model left, where that was collected already. The end stays what it was where there is
-/// something to show for it, and is that of the sandbox otherwise.
+/// something to show for it, and is that of the sandbox otherwise, or of whoever has interrupted the run.
 pub(super) async fn hand_over(
     phase: &Phase<'_>,
     sandbox: &Running,
@@ -140,16 +140,33 @@ pub(super) async fn hand_over(
     };
     let salvaged = collected::of_checkpoint(phase).await;
     // A model that had finished is asked once more: the end of its work is lost.
-    if salvaged.is_none() || matches!(stopped.reason, StopKind::Finished | StopKind::NewSandbox) {
-        stopped.reason = StopKind::Sandbox(why.clone());
+    let is_lost =
+        matches!(stopped.reason, StopKind::Finished | StopKind::NewSandbox | StopKind::Sandbox(_));
+    if salvaged.is_none() || is_lost {
+        // Whoever ends a machine ends its sandboxes too, in no order: that is no failure of theirs.
+        stopped.reason = if phase.run.is_interrupted() {
+            StopKind::Cancelled
+        } else {
+            StopKind::Sandbox(why.clone())
+        };
     }
-    let Some((change, place)) = salvaged else { return HandedOver::default() };
+    let Some((change, place)) = salvaged else {
+        if phase.run.is_interrupted() {
+            tell(phase, stopped, format!("the sandbox did not hand over the change: {why}"));
+        }
+        return HandedOver::default();
+    };
     let note = format!(
         "the change is the workspace as it was {place}; what came after that the sandbox did not hand over: {why}"
     );
+    tell(phase, stopped, note);
+    HandedOver { change: Some(change), is_salvaged: true }
+}
+
+/// Says it now, and in the report.
+fn tell(phase: &Phase<'_>, stopped: &mut Stopped, note: String) {
     phase.run.environment.ui.say(&note);
     stopped.notes.push(note);
-    HandedOver { change: Some(change), is_salvaged: true }
 }
 
 /// Fetches what changed in the sandbox.
