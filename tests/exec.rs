@@ -140,6 +140,33 @@ fn apply_writes_the_change_into_the_folder() {
     );
 }
 
+/// A run begins at the commit. Whoever has edited something since is told that it is not seen.
+#[test]
+fn what_is_not_committed_is_left_out_and_that_is_said() {
+    let world = TestWorld::local([]);
+    let project = project(&world);
+    fs_err::write(project.join(".gitignore"), "*.o\n").unwrap();
+    git(&project, &["add", "."]);
+    git(&project, &["commit", "--quiet", "--message", "Second"]);
+    let run = |args: &[&str]| {
+        world.model.replace([say("It is called calc.")]);
+        let exec = ["exec", "What is this called?", "--repo", "project"];
+        world.run(&[&exec[..], args].concat()).expect(0).text()
+    };
+    fs_err::write(project.join("calc.o"), "ignored\n").unwrap();
+    assert!(!run(&["--out", "project/out"]).contains("not committed"));
+    // What that run has left there is nobody's work.
+    assert!(!run(&["--out", "project/out"]).contains("not committed"));
+    fs_err::write(project.join("calc.sh"), "# mine\n").unwrap();
+    let said = "`calc.sh` is not committed: the work begins at the last commit";
+    assert!(run(&["--out", "project/out"]).contains(said));
+    fs_err::write(project.join("new.sh"), "# mine\n").unwrap();
+    git(&project, &["add", "new.sh"]);
+    assert!(run(&["--out", "project/out"]).contains("`calc.sh` and 1 more are not committed"));
+    // Whoever names a commit knows what is in it.
+    assert!(!run(&["--base", "HEAD", "--out", "project/out"]).contains("not committed"));
+}
+
 #[test]
 fn apply_writes_a_new_file_in_new_folders() {
     let make = call("shell_command", json!({"command": "mkdir -p n/m; echo x > n/m/w"}));

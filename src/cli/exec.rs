@@ -11,7 +11,7 @@ use patchwright_base::ui::Ui;
 use patchwright_config::file::{File, read_file};
 use patchwright_config::flags::Common;
 use patchwright_config::{Config, Mode, SandboxChoice, Source, merge, output_schema};
-use patchwright_git::{commit_named, working_folder_of};
+use patchwright_git::{commit_named, display_path, uncommitted, working_folder_of};
 use patchwright_report::{annotations, sections};
 use patchwright_sandbox::docker::DockerSandbox;
 use patchwright_task::pipeline::{self, RunReport};
@@ -74,11 +74,15 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     if args.apply {
         has_working_folder(&repository)?;
     }
+    let base = args.base.filter(|base| !base.is_empty());
+    if base.is_none() {
+        leaves_out_uncommitted(&repository, args.out.as_deref(), ui);
+    }
     without_docker(&mut config, env, ui).await;
     let world = World::for_repository(&config, &args.common, env).await?;
     let request = ExecRequest {
         repository: repository.clone(),
-        base: args.base.filter(|base| !base.is_empty()).map(|base| base_of(&repository, base)),
+        base: base.map(|base| base_of(&repository, base)),
         prompt,
         after: None,
     };
@@ -182,6 +186,26 @@ fn has_working_folder(repository: &str) -> Result<()> {
         "`{repository}` has no working folder that `--apply` could write into"
     ))
     .hint("leave `--apply` out, and apply `change.patch` of the run's folder where you want it"))
+}
+
+/// Says that the run does not see what is not committed. `out` holds results of runs and nothing of anybody's.
+fn leaves_out_uncommitted(repository: &str, out: Option<&Path>, ui: Ui) {
+    let Ok(folder) = fs_err::canonicalize(repository) else { return };
+    let out = out.and_then(|out| fs_err::canonicalize(out).ok());
+    let is_results = |path: &String| {
+        let path = folder.join(path);
+        out.as_ref().is_some_and(|out| path.starts_with(out) || out.starts_with(&path))
+    };
+    let mut paths = uncommitted(&folder);
+    paths.retain(|path| !is_results(path));
+    let Some(first) = paths.first() else { return };
+    let (first, are) = match paths.len() - 1 {
+        0 => (display_path(first), "is".to_owned()),
+        more => (display_path(first), format!("and {more} more are")),
+    };
+    ui.warn(&format!(
+        "`{first}` {are} not committed: the work begins at the last commit, without that; commit what it needs first"
+    ));
 }
 
 /// What `--base` names. Servers know branches, tags and whole ids; a repository of this machine knows more names.

@@ -49,6 +49,7 @@ pub mod stop;
 pub mod transport;
 pub mod tree;
 mod tree_diff;
+mod uncommitted;
 
 use std::fmt;
 use std::str::FromStr;
@@ -60,6 +61,7 @@ use patchwright_base::invisible::is_invisible;
 
 pub use self::own_messages::{OwnMessages, own_messages};
 pub use self::refusal::{Denial, Rejection};
+pub use self::uncommitted::uncommitted;
 
 /// A git object id (SHA-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
