@@ -209,6 +209,7 @@ fn a_server_that_is_not_allowed_or_has_no_secret_is_an_error_about_the_configura
     let says = format!("error: the MCP server at `127.0.0.1:{port}` may not be reached");
     assert!(output.stderr.contains(&says), "{}", output.stderr);
     assert!(output.stderr.contains("to `network.allow`"), "{}", output.stderr);
+    assert!(!output.stderr.contains("the repository's checks"), "{}", output.stderr);
     assert!(world.model.requests().is_empty());
     world.model.replace(Vec::new());
 }

@@ -18,6 +18,19 @@ use patchwright_tools::mcp::open::Reachable;
 use patchwright_tools::mcp::prompts::{self, ChosenPrompt};
 use patchwright_tools::mcp::{self, Opened, Outside, Servers};
 
+/// Looks at the addresses of the configured servers, before setup and checks are waited for. Servers in the sandbox are
+/// asked for later: their programs may come with setup.
+///
+/// # Errors
+/// For the user: a host that may not be reached.
+pub(super) fn check_addresses(run: &Run<'_>) -> Result<()> {
+    let addresses = run.config.mcp.values().filter_map(|server| server.url.as_deref());
+    for url in addresses.filter_map(|url| Url::parse(url).ok()) {
+        reachable(&url, run.egress()?.as_ref())?;
+    }
+    Ok(())
+}
+
 /// Starts the configured servers, all at once.
 ///
 /// # Errors

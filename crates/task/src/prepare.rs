@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::check_runs::with_limits;
+use super::mcp;
 use super::packing::Packing;
 use super::run::Run;
 use super::verify;
@@ -68,6 +69,7 @@ impl Run<'_> {
         tree: Option<&Packing>,
         usable: ReuseScope,
     ) -> Result<(PreparedImage, SetupReport)> {
+        mcp::check_addresses(self)?;
         let plan = self.setup_plan(workspace).await?;
         let commands = commands(&self.config, &plan);
         let packed = match tree {
