@@ -21,7 +21,7 @@ fn two_branches(turns: Vec<Turn>) -> TestWorld {
 }
 
 /// The run comes to its change, and the push has to wait for hours.
-fn unpushed(world: &TestWorld, args: &[&str]) {
+pub(crate) fn unpushed(world: &TestWorld, args: &[&str]) {
     let wait = vec![("retry-after", "7200".to_owned())];
     world.github.git().fault(Step::Push, Fault::Answer(403, wait, "slow down".to_owned()));
     world.run(args).expect(60);
@@ -39,7 +39,7 @@ fn rename(world: &TestWorld, from: &str, to: &str) {
 }
 
 /// Somebody forces a history without the old commits onto the branch.
-fn replace(world: &TestWorld, branch: &str) {
+pub(crate) fn replace(world: &TestWorld, branch: &str) {
     let path = world.github.repository_path();
     let tree = format!("{branch}^{{tree}}");
     let root = git(&path, &["commit-tree", "-m", "Begin again", &tree]);

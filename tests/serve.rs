@@ -12,6 +12,7 @@ mod live;
 mod outsiders;
 mod pages;
 mod sign_in;
+mod sums;
 mod webhooks;
 mod work;
 

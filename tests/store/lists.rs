@@ -1,7 +1,7 @@
 //! What pages are made of: how campaigns stand, what happened, what became of deliveries.
 
 use patchwright_fleet::batch::history::history;
-use patchwright_fleet::store::EndedRun;
+use patchwright_fleet::store::{Counted, EndedRun};
 use patchwright_report::campaign::{PageOptions, page};
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, Delivery, ErrorClass, JobEnd, JobKind, JobState, TargetEnd,
@@ -118,7 +118,7 @@ pub(super) async fn what_became_of_a_delivery_is_told_by_its_job(db: &Db) {
     ] {
         let (_, lease) =
             store.claim("w", &[JobKind::Delivery], 60_000).await.unwrap().expect("a job");
-        store.end_delivery(&lease, &end, &ended).await.unwrap();
+        store.end_delivery(&lease, &end, (&ended, Counted::AsItEnded)).await.unwrap();
     }
     store.claim("w", &[JobKind::Delivery], 60_000).await.unwrap().expect("a job");
     let rows = store.recent_deliveries(9).await.unwrap();

@@ -1,6 +1,8 @@
 //! What runs came to, as the dashboard asks for it.
 
-use patchwright_fleet::store::{EndedRun, MOST_EXAMINED, PAGE, RunCursor, RunSearch, Store};
+use patchwright_fleet::store::{
+    Counted, EndedRun, MOST_EXAMINED, PAGE, RunCursor, RunSearch, Store,
+};
 use patchwright_types::campaign::{
     Delivery, ErrorClass, JobEnd, JobKind, NewJob, TargetEnd, TargetState,
 };
@@ -63,15 +65,19 @@ pub(super) async fn ends_are_counted_by_day_and_listed(db: &Db) {
         (2, "done", JobEnd::Done),
         (3, "provider_error", JobEnd::Failed { why: "it was away".to_owned() }),
         (4, "interrupted", JobEnd::Released),
+        // Listed as what it was, and summed with what was passed over.
+        (6, "refused", JobEnd::Done),
         // Another attempt comes, and the run is counted with that.
         (5, "forge_error", JobEnd::Retry { after: 0, why: "it was away".to_owned() }),
     ] {
         delivered(&store, &format!("g{number}"), number).await;
         let taken = store.claim("a", &[JobKind::Delivery], 60_000).await.unwrap();
         let (_, lease) = taken.unwrap();
-        store.end_delivery(&lease, &end, &run(conclusion)).await.unwrap();
+        let turned_away = conclusion == "refused";
+        let counted = if turned_away { Counted::AsIgnored } else { Counted::AsItEnded };
+        store.end_delivery(&lease, &end, (&run(conclusion), counted)).await.unwrap();
         // Written once, however often it is said.
-        assert!(store.end_delivery(&lease, &end, &run(conclusion)).await.is_err());
+        assert!(store.end_delivery(&lease, &end, (&run(conclusion), counted)).await.is_err());
         db.sql("UPDATE jobs SET state = 'cancelled' WHERE state = 'queued'").await;
     }
     // A campaign's target counts with the class of its failure.
@@ -85,7 +91,10 @@ pub(super) async fn ends_are_counted_by_day_and_listed(db: &Db) {
     let (today, days) = store.run_days(30).await.unwrap();
     let sums: Vec<(&str, i64, f64)> =
         days.iter().map(|day| (day.conclusion.as_str(), day.runs, day.cost_usd)).collect();
-    assert_eq!(sums, [("checks", 1, 0.5), ("done", 2, 1.0), ("provider_error", 1, 0.5)]);
+    assert_eq!(
+        sums,
+        [("checks", 1, 0.5), ("done", 2, 1.0), ("ignored", 1, 0.5), ("provider_error", 1, 0.5)]
+    );
     assert!(days.iter().all(|day| day.day == today));
     let page = store.runs(&RunSearch::default()).await.unwrap();
     let listed: Vec<(&str, &str)> = page
@@ -96,7 +105,13 @@ pub(super) async fn ends_are_counted_by_day_and_listed(db: &Db) {
     let app = "acme/app";
     assert_eq!(
         listed,
-        [("checks", "acme/1"), ("provider_error", app), ("done", app), ("done", app)]
+        [
+            ("checks", "acme/1"),
+            ("refused", app),
+            ("provider_error", app),
+            ("done", app),
+            ("done", app)
+        ]
     );
     assert_eq!(page.rows[0].ended.about, format!("campaign {}", campaign().id));
     db.sql("UPDATE runs SET at = 1").await;

@@ -86,6 +86,11 @@ impl Ui {
         }
     }
 
+    /// As [`Ui::warn`], also from one of many runs: what it tells has cost something, and is nowhere else.
+    pub fn warn_all(self, line: &str) {
+        self.talk(Level::Warn, line);
+    }
+
     /// A line of talk that only `-v` shows.
     pub fn detail(self, line: &str) {
         if self.verbosity >= Verbosity::Verbose {

@@ -120,9 +120,13 @@ pub fn of_review(reviewed: &Reviewed, published: Option<&PublishedReview>) -> St
         text::inline(&subject),
         sections::state(reviewed.conclusion)
     );
-    let url = published.and_then(|published| published.url.as_deref());
-    if let Some(url) = url.filter(|url| is_plain_url(url)) {
-        let _ = writeln!(out, "Review: {url}\n");
+    let review = published.and_then(|published| published.url.as_deref());
+    let comment = published.and_then(|published| published.comment_url.as_deref());
+    // Without a new finding there is no review, and what is known stands in the comment.
+    for (what, url) in [("Review", review), ("All findings", comment)] {
+        if let Some(url) = url.filter(|url| is_plain_url(url)) {
+            let _ = writeln!(out, "{what}: {url}\n");
+        }
     }
     if published.is_some_and(|published| published.handed_over) {
         out.push_str(

@@ -51,7 +51,8 @@ impl EventOutcome {
             },
             EventOutcome::Review(ended) => {
                 let url = ended.published.as_ref().and_then(|published| published.url.clone());
-                url.or_else(|| ended.reviewed.reason.clone()).unwrap_or_default()
+                let reason = || ended.reviewed.reason.clone();
+                url.or_else(reason).unwrap_or_else(|| found(ended))
             }
             EventOutcome::Respond(responded) => responded.message.clone(),
             EventOutcome::Learn(learned) => match &learned.published {
@@ -67,6 +68,18 @@ impl EventOutcome {
         };
         text.lines().next().unwrap_or_default().to_owned()
     }
+}
+
+/// What a review came to that posted none, as one without new findings does: the comment and the check say so.
+fn found(ended: &ReviewReport) -> String {
+    let published = ended.published.as_ref();
+    let urls = published.map(|it| it.comment_url.as_ref().or(it.check_url.as_ref()));
+    let what = match ended.reviewed.findings.len() {
+        0 => "no findings".to_owned(),
+        1 => "1 finding".to_owned(),
+        many => format!("{many} findings"),
+    };
+    urls.flatten().map_or_else(|| what.clone(), |url| format!("{what}, {url}"))
 }
 
 /// Does what was decided.
@@ -154,7 +167,7 @@ async fn pull_request_at(
     }
     let pulls = forge.pull_requests_at(&repository, &head_sha).await.map_err(Failure::from)?;
     let is_it = |pull: &&PullRequest| match source {
-        HeadOf::Branch(source) => source.has(pull, &head_sha),
+        HeadOf::Branch(source) => pull.is_fork && source.has(pull, &head_sha),
         HeadOf::CheckOf { .. } => pull.head_sha.eq_ignore_ascii_case(&head_sha),
     };
     let Some(pull) = pulls.iter().find(is_it) else {

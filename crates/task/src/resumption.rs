@@ -129,7 +129,8 @@ impl<'a> RequestedWork<'a> {
             }
         };
         let Some(why) = why else { return Ok(None) };
-        ui.warn(&format!("run {run} is not resumed: {why}; its files stay in {}", path.display()));
+        let files = path.display();
+        ui.warn_all(&format!("run {run} is not resumed: {why}; its files stay in {files}"));
         let refusal = refusal.filter(|_| has_changed).map(|it| it.words);
         Ok(Some(AbandonedRun { run, refusal }))
     }

@@ -31,6 +31,9 @@ pub struct PublishedReview {
     /// Threads that were resolved.
     pub resolved: usize,
     pub check_url: Option<String>,
+    /// The comment with the state of all findings.
+    #[serde(default)]
+    pub comment_url: Option<String>,
     /// We may not write to this pull request; findings became annotations and files instead.
     pub handed_over: bool,
     /// What the check says, whether or not it could be written.

@@ -7,25 +7,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::delivered_event::{
-    at, done_by, find, ids, learned_number, read, same_work, task_of, was_done, was_sent,
+    at, done_by, find, learned_number, read, same_work, task_of, was_done, was_sent,
 };
 pub use super::delivery_job::job_of;
 use super::delivery_job::lane_of;
+use super::shut_out::{Shut, shut};
 use super::{metrics, outsiders, recent};
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::HeldJob;
 use crate::batch::outage::{LastRequest, observe, observe_sandboxes};
 use crate::batch::target::{LeasedRun, shared};
-use crate::store::EndedRun;
+use crate::store::{Counted, EndedRun};
 use patchwright_base::duration::format_duration;
 use patchwright_base::error::{Failure, FailureKind, Outage, Result, Service};
-use patchwright_forge::{Forge, ForgeError, RepositoryId};
 use patchwright_task::campaign;
 use patchwright_task::react::{self, EventOutcome};
 use patchwright_task::world::World;
 use patchwright_types::campaign::{Delivery, JobEnd, Millis, millis_of};
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::task::Task;
+use patchwright_types::task::{Task, TaskKind};
 
 /// The wait before the second attempt; doubled each time.
 const FIRST_WAIT: Duration = Duration::from_mins(1);
@@ -45,6 +45,7 @@ struct DeliveryOutcome {
     conclusion: &'static str,
     /// It is one of the errors ([`FailureKind::is_error`]).
     is_error: bool,
+    counted: Counted,
     run: Option<String>,
     cost_usd: f64,
     /// The pull request that it turned out to be about, among whose jobs it waits for its turn.
@@ -59,6 +60,7 @@ impl DeliveryOutcome {
             text,
             conclusion: "ignored",
             is_error: false,
+            counted: Counted::AsItEnded,
             run: None,
             cost_usd: 0.0,
             moved_to: None,
@@ -76,7 +78,8 @@ impl DeliveryOutcome {
     fn refused(why: &str) -> DeliveryOutcome {
         let conclusion = FailureKind::Refused.conclusion();
         let text = format!("{conclusion}: {why}");
-        DeliveryOutcome { text, conclusion, ..DeliveryOutcome::ignored("") }
+        let counted = Counted::AsIgnored;
+        DeliveryOutcome { text, conclusion, counted, ..DeliveryOutcome::ignored("") }
     }
 
     /// With what the task's run has used, where it gets no other attempt.
@@ -84,6 +87,14 @@ impl DeliveryOutcome {
         let Some(task) = task.filter(|_| is_over(held, &self.end)) else { return self };
         let (run, cost_usd) = campaign::unfinished_run(world, task);
         DeliveryOutcome { run, cost_usd, ..self }
+    }
+
+    /// With what an earlier delivery's run had used that was not at its end, and that was not resumed: no other delivery
+    /// counts it.
+    fn beside(self, (left, cost_usd): (Option<String>, f64)) -> DeliveryOutcome {
+        let is_given_up = left.is_some() && self.run.is_some() && left != self.run;
+        let cost_usd = if is_given_up { self.cost_usd + cost_usd } else { self.cost_usd };
+        DeliveryOutcome { cost_usd, ..self }
     }
 }
 
@@ -138,7 +149,7 @@ pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
             let lane = lane_of(repository, number);
             fleet.store.move_delivery(&held.lease, &delivery.guid, number, &lane).await?;
         }
-        _ => fleet.store.end_delivery(&held.lease, &became.end, &ended).await?,
+        _ => fleet.store.end_delivery(&held.lease, &became.end, (&ended, became.counted)).await?,
     }
     // The body is needed for another attempt only.
     if is_over(&held, &became.end) {
@@ -216,6 +227,8 @@ async fn handle(
     let model = observe(&mut world, &fleet.outages, None);
     let watched = LeasedRun::new(fleet, held);
     let environment = watched.environment.clone();
+    let left = task.as_ref().filter(|task| may_be_given_up(task));
+    let left = left.map(|task| campaign::unfinished_run(&world, task));
     let reacted = react::react(&world, config, decision, environment).await;
     let became = came_to(fleet, held, delivery, (&reacted, &model)).await?;
     // What goes back into the queue has done nothing yet.
@@ -224,7 +237,13 @@ async fn handle(
     }
     // A run that came to an outcome has said what it used.
     let is_told = became.run.is_some() || became.conclusion == "ignored";
-    Ok(if is_told { became } else { became.with_cost(held, &world, task.as_ref()) })
+    let became = if is_told { became } else { became.with_cost(held, &world, task.as_ref()) };
+    Ok(became.beside(left.unwrap_or_default()))
+}
+
+/// Whether an unfinished run of such a task may turn out to be about something else by now, and is begun anew then.
+fn may_be_given_up(task: &Task) -> bool {
+    matches!(task.kind, TaskKind::Issue(_) | TaskKind::Review(_))
 }
 
 /// What a run came to, or why it came to nothing; `model` is what became of its last request.
@@ -294,8 +313,9 @@ async fn ended(
     };
     let cost_usd = if is_over(held, &end) { cost_usd } else { 0.0 };
     let is_error = conclusion.failure_kind().is_some_and(FailureKind::is_error);
-    let moved_to = None;
-    Ok(DeliveryOutcome { end, text, conclusion: word, is_error, run, cost_usd, moved_to })
+    let became =
+        DeliveryOutcome { end, text, conclusion: word, is_error, ..DeliveryOutcome::ignored("") };
+    Ok(DeliveryOutcome { run, cost_usd, ..became })
 }
 
 /// Whether the job gets no other attempt. A run that is resumed counts when it ends, with what it had cost before.
@@ -342,7 +362,15 @@ async fn failed(
         }
     };
     let is_error = failure.kind.is_error();
-    Ok(DeliveryOutcome { end, text, conclusion, is_error, ..DeliveryOutcome::ignored("") })
+    // Anybody can write a comment, and none of theirs is a failure of ours.
+    let is_turned_away = failure.is_of_stranger && is_comment(delivery);
+    let counted = if is_turned_away { Counted::AsIgnored } else { Counted::AsItEnded };
+    Ok(DeliveryOutcome { end, text, conclusion, is_error, counted, ..DeliveryOutcome::ignored("") })
+}
+
+fn is_comment(delivery: &Delivery) -> bool {
+    let comments = ["issue_comment", "pull_request_review_comment", "pull_request_review"];
+    comments.contains(&delivery.event.as_str())
 }
 
 /// A service did not take our token or key. No attempt counts, as in an outage: whoever puts that right later than
@@ -367,44 +395,6 @@ async fn refused(
     };
     let is_error = failure.kind.is_error();
     Ok(DeliveryOutcome { end, text, conclusion, is_error, ..DeliveryOutcome::ignored("") })
-}
-
-/// Why nothing at all can be done in a delivery's repository.
-enum Shut {
-    TokenRefused,
-    /// No attempt will find it otherwise, until people have changed that.
-    ForGood(String),
-}
-
-/// Whether GitHub lets us into the repository at all: a failure does not say what was behind it.
-async fn shut(fleet: &Fleet, held: &Arc<HeldJob>, delivery: &Delivery) -> Option<Shut> {
-    let repository: RepositoryId = delivery.repository.as_deref()?.parse().ok()?;
-    let (id, installation) = ids(delivery);
-    let forge = held.forge(fleet).scoped(&repository, id, installation);
-    let Err(err) = forge.repository(&repository).await else {
-        return no_number(&forge, &repository, delivery.number?).await;
-    };
-    match err {
-        ForgeError::Authentication { .. } => Some(Shut::TokenRefused),
-        ForgeError::NotFound { .. } => Some(Shut::ForGood(format!(
-            "`{repository}` is gone, or hidden from us by now; redeliver it if that has changed"
-        ))),
-        err if err.is_suspension() => Some(Shut::ForGood(format!(
-            "the App's installation at `{}` is suspended; redeliver it when an owner has ended that",
-            repository.owner
-        ))),
-        _ => None,
-    }
-}
-
-/// Whether an issue or pull request is not there, in a repository that can be read.
-async fn no_number(forge: &dyn Forge, repository: &RepositoryId, number: i64) -> Option<Shut> {
-    match forge.issue(repository, u64::try_from(number).ok()?).await.err()? {
-        ForgeError::NotFound { .. } => Some(Shut::ForGood(format!(
-            "`{repository}#{number}` is not there, or not for us; redeliver it if that has changed"
-        ))),
-        _ => None,
-    }
 }
 
 /// What happens next to a delivery that has not come to its end, for people.

@@ -23,6 +23,7 @@ mod recent;
 mod reports;
 mod runs;
 mod session;
+mod shut_out;
 mod sign_in;
 mod signature;
 mod visitor;

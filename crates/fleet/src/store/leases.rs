@@ -7,7 +7,7 @@ use super::changesets::put_changeset;
 use super::claim::FENCE;
 use super::db::{Write, clean, get, word};
 use super::jobs::requeue;
-use super::runs::{self, EndedRun};
+use super::runs::{self, Counted, EndedRun};
 use super::targets::set_state;
 use super::{Store, StoreError, StoreResult};
 use patchwright_types::campaign::{
@@ -104,12 +104,12 @@ impl Store {
         write.commit().await
     }
 
-    /// [`Store::end_job`] for a delivery, with what its run came to, in one transaction.
+    /// [`Store::end_job`] for a delivery, with what its run came to and how that is counted, in one transaction.
     pub async fn end_delivery(
         &self,
         lease: &Lease,
         end: &JobEnd,
-        ended: &EndedRun,
+        ended: (&EndedRun, Counted),
     ) -> StoreResult<()> {
         let mut tries = EndAttempts::default();
         loop {
@@ -124,7 +124,7 @@ impl Store {
         &self,
         lease: &Lease,
         end: &JobEnd,
-        ended: &EndedRun,
+        ended: (&EndedRun, Counted),
     ) -> StoreResult<()> {
         let mut write = self.write().await?;
         let job = fence(&mut write, lease).await?;
@@ -132,14 +132,14 @@ impl Store {
         if *end == JobEnd::Done {
             // For the list of deliveries, in whichever process it is shown.
             sqlx::query("UPDATE jobs SET why = $1 WHERE id = $2")
-                .bind(clean(&ended.text))
+                .bind(clean(&ended.0.text))
                 .bind(job.id)
                 .execute(write.db())
                 .await?;
         }
         // What was put back, or is tried again, goes on later, and is counted when it has ended.
         if dead || matches!(end, JobEnd::Done | JobEnd::Failed { .. }) {
-            runs::put(&mut write, ended).await?;
+            runs::put(&mut write, ended.0, ended.1).await?;
         }
         write.commit().await
     }

@@ -65,7 +65,9 @@ pub(crate) use pace::Pace;
 pub use queue::{QueuedJob, RunningJob};
 pub use repositories::SeenRepository;
 pub use reviews::{PaidReview, ReviewCaps, ReviewSlot};
-pub use runs::{EndedRun, MOST_EXAMINED, PAGE, RunCursor, RunDay, RunPage, RunRow, RunSearch};
+pub use runs::{
+    Counted, EndedRun, MOST_EXAMINED, PAGE, RunCursor, RunDay, RunPage, RunRow, RunSearch,
+};
 pub use selections::{ID, SelectedNames};
 pub use simulated::StoreSize;
 pub use targets::{AddedTargets, Closing};

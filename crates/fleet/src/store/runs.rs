@@ -35,6 +35,14 @@ pub struct EndedRun {
     pub milliseconds: i64,
 }
 
+/// Whether the sums of a day have a run under its conclusion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    AsItEnded,
+    /// Somebody was turned away, or the repository is closed to us: no run has succeeded or failed.
+    AsIgnored,
+}
+
 /// [`EndedRun`] as it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRow {
@@ -92,8 +100,16 @@ pub struct RunPage {
 }
 
 /// Writes a run that has ended.
-pub(super) async fn put(write: &mut Write<'_>, ended: &EndedRun) -> StoreResult<()> {
+pub(super) async fn put(
+    write: &mut Write<'_>,
+    ended: &EndedRun,
+    counted: Counted,
+) -> StoreResult<()> {
     let now = write.now;
+    let summed = match counted {
+        Counted::AsItEnded => ended.conclusion.as_str(),
+        Counted::AsIgnored => "ignored",
+    };
     let text: String = clean(&ended.text).chars().take(LONGEST).collect();
     sqlx::query(
         "INSERT INTO runs (at, run, about, repository, number, conclusion, text, cost_usd, milliseconds)
@@ -117,7 +133,7 @@ pub(super) async fn put(write: &mut Write<'_>, ended: &EndedRun) -> StoreResult<
             milliseconds = run_days.milliseconds + excluded.milliseconds",
     )
     .bind(now.div_euclid(DAY))
-    .bind(ended.conclusion.as_str())
+    .bind(summed)
     .bind(ended.cost_usd)
     .bind(ended.milliseconds)
     .execute(write.db())
@@ -152,7 +168,7 @@ pub(super) async fn put_target(
         cost_usd: end.cost_usd,
         milliseconds: end.facts.run_ms.unwrap_or_else(since_start),
     };
-    put(write, &ended).await
+    put(write, &ended, Counted::AsItEnded).await
 }
 
 fn target_conclusion(state: TargetState, class: Option<ErrorClass>) -> &'static str {

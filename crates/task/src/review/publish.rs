@@ -309,6 +309,7 @@ async fn put(work: &Work<'_>, before: PublishedReview) -> Result<PublishedReview
     Ok(PublishedReview {
         resolved,
         check_url: check.ok().flatten(),
+        comment_url: comment,
         review: posted.review,
         url: posted.url,
         inline: posted.inline,
