@@ -187,6 +187,34 @@ fn without_a_writing_token_the_review_is_handed_over_and_posted_later() {
 }
 
 #[test]
+fn a_hand_over_of_a_branch_of_the_repository_itself_is_posted_too() {
+    let github = project("")
+        .pull(PULL, "Add divide", "divide", &[("divide.sh", DIVIDE)])
+        .another_token("ghs_writes", "github-actions[bot]")
+        .fork_actions_token();
+    let world = TestWorld::new(github, turns());
+    let event = world.github.pull_request_event("opened", PULL, "ann");
+    let world = told(world, &event);
+    act(&world, 0);
+    assert_eq!(output(&world, "handed-over"), "true");
+    let handed = world.path("handed");
+    fs_err::create_dir(&handed).unwrap();
+    fs_err::copy(output(&world, "review-file"), handed.join("review.json")).unwrap();
+    let event = world.github.workflow_run_event(PULL, "Patchwright review", "success");
+    let world = told(world, &event)
+        .set("GITHUB_TOKEN", "ghs_writes")
+        .set("INPUT_POST_FROM", handed.display().to_string());
+    act(&world, 0);
+    assert_eq!(world.github.review_comments(PULL).len(), 1);
+    // Another branch is another pull request.
+    let of_other = event.with(|it| it["workflow_run"]["head_branch"] = json!("other"));
+    let world = told(world, &of_other);
+    act(&world, 0);
+    assert_eq!(output(&world, "conclusion"), "nothing_to_do");
+    assert_eq!(world.github.reviews(PULL).len(), 1);
+}
+
+#[test]
 fn a_hand_over_is_posted_on_the_pull_request_of_its_event_only() {
     let github = project("")
         .fork("bob/app")

@@ -10,6 +10,7 @@ mod support;
 mod access; // who may set us to work: roles, bots, and every way in which the question can fail
 mod acp; // `patchwright acp`: prompts of an editor, a later one of the same session, cancelled ones, editors that are wrong or gone
 mod action; // `patchwright action`: events in, outputs, summary and annotations out
+mod action_cancelled;
 mod action_failures;
 mod action_mentions;
 mod action_prompt;

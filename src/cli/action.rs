@@ -20,13 +20,14 @@ use patchwright_report::annotations::{self, Level};
 use patchwright_report::job_summary::Pages;
 use patchwright_report::{job_summary, markdown, outputs};
 use patchwright_task::event::payload::{self, ActionEnv};
-use patchwright_task::event::{Decision, EventTask, HeadOf, TriggerConfig, decide};
+use patchwright_task::event::{Decision, Event, EventTask, HeadOf, TriggerConfig, decide};
 use patchwright_task::learn::LearnReport;
 use patchwright_task::react::{self, EventOutcome};
 use patchwright_task::respond::CommandReport;
 use patchwright_task::review::hand_over::Expected;
 use patchwright_task::review::run::ReviewReport;
-use patchwright_task::run::RunEnvironment;
+use patchwright_task::run::{self, RunEnvironment};
+use patchwright_task::signals;
 use patchwright_task::world::World;
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::published::Published;
@@ -53,7 +54,7 @@ pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
     // A workflow's log is read after the run, so it is never quiet; stdout holds workflow commands,
     // so no JSON.
     let ui = Ui { verbosity: Verbosity::Normal, json: false, ..ui };
-    match work(env, ui).await {
+    match in_time(env, ui).await {
         Ok(EventOutcome::Ignored(why)) => {
             nothing_to_do(env, ui, "ignored", &ignored(env, ui, why))?;
             Ok(0)
@@ -128,25 +129,45 @@ fn is_comment(env: &Env) -> bool {
     env.var("GITHUB_EVENT_NAME").is_some_and(|name| comments.contains(&name))
 }
 
+/// What the event asks for; of a job that was cancelled, what it came to before the runner kills it: whatever waits for a
+/// network by then, the outputs are files of this machine.
+async fn in_time(env: &Env, ui: Ui) -> Result<EventOutcome> {
+    let environment = RunEnvironment::new(ui, env);
+    tokio::select! {
+        biased;
+        worked = work(env, ui) => worked,
+        () = signals::had_time(signals::RUNNER_LETS_LIVE) => Err(run::interrupted(&environment)
+            .unwrap_or_else(|| Failure::internal("it was cancelled without a cause"))),
+    }
+}
+
 async fn work(env: &Env, ui: Ui) -> Result<EventOutcome> {
     let (config, flags) = configuration(env)?;
     if let Some(request) = learning(env)? {
         let learned = Box::pin(learn::start(config, &flags.common, request, env, ui)).await?;
         return Ok(EventOutcome::Learn(Box::new(learned)));
     }
-    let decision = match prompted(&config, env)? {
-        Some(request) => Decision::Run(EventTask::Prompt(request)),
-        None => decide(&event(env)?, &TriggerConfig::of(&config)),
+    let (decision, expected) = match prompted(&config, env)? {
+        Some(request) => (Decision::Run(EventTask::Prompt(request)), None),
+        None => {
+            let event = event(env)?;
+            let decision = decide(&event, &TriggerConfig::of(&config));
+            let expected = expected(&event, &decision);
+            (decision, expected)
+        }
     };
-    if let Decision::Ignored(why) = decision {
-        return Ok(EventOutcome::Ignored(why));
+    let is_posted = input(env, "post-from").is_some() && expected.is_some();
+    if let Decision::Ignored(why) = &decision
+        && !is_posted
+    {
+        return Ok(EventOutcome::Ignored(why.clone()));
     }
     if !env.has_github() {
         return Err(Failure::forge("no GitHub token")
             .hint("pass `GITHUB_TOKEN: ${{ github.token }}` in the step's `env`"));
     }
     if let Some(folder) = input(env, "post-from") {
-        let Some(expected) = expected(&decision) else {
+        let Some(expected) = expected else {
             return Ok(EventOutcome::Ignored("the event is not of a pull request".to_owned()));
         };
         let folder = PathBuf::from(folder);
@@ -234,8 +255,18 @@ fn asker(env: &Env) -> Result<Option<Trigger>> {
 }
 
 /// Where a review that was handed over may be posted, by what the event says.
-fn expected(decision: &Decision) -> Option<Expected> {
+fn expected(event: &Event, decision: &Decision) -> Option<Expected> {
     match decision {
+        // A review of a branch of this repository is begun by its own event, and its end alone sets nothing else off.
+        Decision::Ignored(_) => {
+            let Event::Checked(checked) = event else { return None };
+            Some(Expected {
+                repository: checked.repository.clone(),
+                number: None,
+                head: Some(checked.head_sha.clone()),
+                source: Some(checked.of_pull_from()?),
+            })
+        }
         Decision::ReviewAt { repository, head_sha, source: HeadOf::Branch(source), .. } => {
             Some(Expected {
                 repository: repository.clone(),
@@ -257,8 +288,7 @@ fn expected(decision: &Decision) -> Option<Expected> {
             | EventTask::Triage(_),
         )
         | Decision::ReviewAt { source: HeadOf::CheckOf { .. }, .. }
-        | Decision::AnswerQueue { .. }
-        | Decision::Ignored(_) => None,
+        | Decision::AnswerQueue { .. } => None,
     }
 }
 
@@ -369,7 +399,7 @@ fn pages<'a>(published: Option<&'a Published>, answer: Option<&'a str>) -> Pages
     Pages { pull_request: published.map(|published| published.url.as_str()), answer }
 }
 
-fn event(env: &Env) -> Result<patchwright_task::event::Event> {
+fn event(env: &Env) -> Result<Event> {
     let missing = |name: &str| {
         Failure::usage(format!("`{name}` is not set")).hint(
             "`patchwright action` runs inside GitHub Actions; elsewhere use `patchwright issue`",

@@ -214,7 +214,8 @@ async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Re
             run.conclude(outcome, hints);
             let held_back = fs_err::read(run.folder.path.join(salvage::HELD_BACK)).ok();
             let held_back = held_back.as_deref().map(String::from_utf8_lossy);
-            progress.finish(outcome, published.as_ref(), held_back.as_deref()).await;
+            let telling = progress.finish(outcome, published.as_ref(), held_back.as_deref());
+            run.within_grace(telling).await;
             tell_end(run, outcome, published.as_ref());
             run.end(outcome)?;
             Ok(report)
@@ -225,7 +226,7 @@ async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Re
             }
             let failure = published.iter().fold(failure, so_far);
             let failure = kept_work::with_files(run, failure);
-            progress.fail(&failure).await;
+            run.within_grace(progress.fail(&failure)).await;
             Err(failure)
         }
     }

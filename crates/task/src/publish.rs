@@ -20,7 +20,7 @@ use super::run::Run;
 use super::settle::JudgedChange;
 use super::signing;
 use super::workspace::{Checkout, Workspace};
-use super::{resumption, title};
+use super::{resumption, signals, title};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
 use patchwright_forge::{Comment, ForgeError, Issue, Operation, PullRequestDraft, Repository};
@@ -63,10 +63,11 @@ pub fn unpublished(outcome: &Outcome) -> Outcome {
 /// Publishing for a run that a signal ends: whoever sent it waits seconds, not minutes, before it kills.
 /// Where that is not enough, the next run finds what was done.
 pub async fn before_the_end<T>(work: impl Future<Output = Result<T>>) -> Result<Option<T>> {
-    tokio::time::timeout(AFTER_SIGNAL, work).await.ok().transpose()
+    let patience = signals::time_left(signals::RUNNER_LETS_PUBLISH, AFTER_SIGNAL);
+    tokio::time::timeout(patience, work).await.ok().transpose()
 }
 
-/// Most time for publishing after a signal.
+/// Most time for publishing after a signal, where no runner gives less.
 const AFTER_SIGNAL: Duration = Duration::from_secs(20);
 
 /// What the pull request is opened for.

@@ -73,7 +73,7 @@ impl RunEnvironment {
             watcher: None,
             out: None,
             run_url: env.run_url(),
-            cancel: signals::watch(),
+            cancel: if ui.actions { signals::watch_runner() } else { signals::watch() },
             cancellation: signals::Cancellation::default(),
             asked: None,
             claim: Claim::Comment,
@@ -329,11 +329,11 @@ impl Run<'_> {
     }
 
     /// What is left to be said at the end, whether or not somebody has ended the run: it is given up
-    /// [`GRACE`] after that.
+    /// [`GRACE`] after that, or when the runner of a job is about to kill it.
     pub(super) async fn within_grace(&self, work: impl Future<Output = ()>) {
         let over = async {
             self.environment.cancel.cancelled().await;
-            tokio::time::sleep(GRACE).await;
+            tokio::time::sleep(signals::time_left(signals::RUNNER_LETS_TELL, GRACE)).await;
         };
         tokio::select! {
             biased;

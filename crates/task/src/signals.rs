@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use patchwright_base::printing;
 use tokio::signal::unix::{SignalKind, signal};
@@ -14,7 +14,19 @@ use tokio_util::sync::CancellationToken;
 /// A terminal that is gone is a signal to end.
 static HANGUP_ENDS: AtomicBool = AtomicBool::new(false);
 static RECEIVED: AtomicU8 = AtomicU8::new(0);
+/// When the first one came.
+static SINCE: OnceLock<Instant> = OnceLock::new();
+/// The runner of a workflow job sends them.
+static OF_RUNNER: AtomicBool = AtomicBool::new(false);
 const HANGUP: u8 = 1;
+
+/// How long after its first signal a job of a workflow may still publish. Of a job that is cancelled, the runner
+/// interrupts the process, terminates it after 7.5 seconds, and kills what is left after another 2.5.
+pub const RUNNER_LETS_PUBLISH: Duration = Duration::from_secs(5);
+/// How long after that signal it may tell on the forge how it ended.
+pub const RUNNER_LETS_TELL: Duration = Duration::from_secs(8);
+/// When it leaves everything and writes its outputs.
+pub const RUNNER_LETS_LIVE: Duration = Duration::from_secs(9);
 static TOKEN: OnceLock<CancellationToken> = OnceLock::new();
 
 /// Starts watching (once per process) and returns the token that the first signal cancels.
@@ -40,16 +52,44 @@ pub fn watch() -> CancellationToken {
                         if number == HANGUP && !HANGUP_ENDS.load(Ordering::Relaxed) {
                             continue;
                         }
-                        if RECEIVED.swap(number, Ordering::SeqCst) != 0 {
-                            end_now(number);
+                        let (order, before) = (Ordering::SeqCst, Ordering::SeqCst);
+                        match RECEIVED.compare_exchange(0, number, order, before) {
+                            Ok(_) => {
+                                let _ = SINCE.set(Instant::now());
+                                token.cancel();
+                            }
+                            Err(first) if is_of_runner(first, number) => {}
+                            Err(_) => end_now(number),
                         }
-                        token.cancel();
                     }
                 });
             }
             token
         })
         .clone()
+}
+
+/// As [`watch`], in a job of a workflow, whose runner says twice that it is to end.
+pub fn watch_runner() -> CancellationToken {
+    OF_RUNNER.store(true, Ordering::Relaxed);
+    watch()
+}
+
+/// The runner sends SIGTERM 7.5 seconds after SIGINT by itself. Nobody has lost patience, and the outputs may not be
+/// written yet.
+fn is_of_runner(first: u8, second: u8) -> bool {
+    OF_RUNNER.load(Ordering::Relaxed) && (first, second) == (2, 15)
+}
+
+/// What is left of the time that the runner of a job gives after its first signal; `otherwise` where there is no runner
+/// or no signal.
+pub fn time_left(runner_lets: Duration, otherwise: Duration) -> Duration {
+    match SINCE.get() {
+        Some(since) if OF_RUNNER.load(Ordering::Relaxed) => {
+            runner_lets.saturating_sub(since.elapsed())
+        }
+        Some(_) | None => otherwise,
+    }
 }
 
 /// Whether whoever started this process had it ignore a signal, as `proc_pid_status(5)` says it.

@@ -84,11 +84,10 @@ pub struct HeadBranch {
 }
 
 impl HeadBranch {
-    /// The pull request is from this branch of a fork, and at this commit now.
+    /// The pull request is from this branch, and at this commit now.
     pub fn has(&self, pull: &PullRequest, head_sha: &str) -> bool {
         let repository = pull.head_repository.as_ref();
-        pull.is_fork
-            && pull.head_branch == self.branch
+        pull.head_branch == self.branch
             && pull.head_sha.eq_ignore_ascii_case(head_sha)
             && repository.is_some_and(|repository| repository.is_same(&self.repository))
     }

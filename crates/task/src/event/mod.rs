@@ -196,6 +196,16 @@ pub struct Checked {
     pub at: Option<DateTime<Utc>>,
 }
 
+impl Checked {
+    /// The branch that a workflow ran for, where a pull request set it off and it ended well.
+    pub fn of_pull_from(&self) -> Option<HeadBranch> {
+        let is_one = self.of_pull_request && self.source == "workflow_run";
+        let from = self.head_repository.clone().zip(self.head_branch.clone());
+        let from = from.filter(|_| is_one && self.conclusion == "success");
+        from.map(|(repository, branch)| HeadBranch { repository, branch })
+    }
+}
+
 /// A check, or all checks of an App at a commit, that somebody wants again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rerequested {
