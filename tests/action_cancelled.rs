@@ -56,6 +56,12 @@ fn a_cancelled_job_says_how_it_ended_at_the_usual_pace_of_github() {
         assert!(outputs.contains("conclusion = interrupted"), "{latency}: {outputs}");
         let comment = world.github.comments(7)[0].body.clone();
         assert!(comment.starts_with("**Patchwright was interrupted**"), "{latency}: {comment}");
+        // The runner's folders are in its log only.
+        let summary = fs_err::read_to_string(world.path("summary")).unwrap();
+        let state = world.path("state").display().to_string();
+        assert!(summary.contains("interrupted; the work so far is kept"), "{latency}: {summary}");
+        assert!(!summary.contains(&state), "{latency}: {summary}");
+        assert!(output.stderr.contains(&state), "{latency}: {}", output.text());
     }
 }
 

@@ -8,7 +8,7 @@ use crate::cli::inputs::{configuration, input};
 use crate::cli::learn;
 use crate::cli::review::post_from;
 use patchwright_base::env::Env;
-use patchwright_base::error::{Failure, FailureKind, Result};
+use patchwright_base::error::{Audience, Failure, FailureKind, Result};
 use patchwright_base::redact::Redactor;
 use patchwright_base::redact::keys::without_keys;
 use patchwright_base::text;
@@ -83,12 +83,23 @@ pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
             let left = failure.outputs().iter().map(|(name, value)| (*name, value.as_str()));
             let values: Vec<_> = conclusion.into_iter().chain(left).collect();
             append(env, "GITHUB_OUTPUT", &outputs::block(&values))?;
-            let said = text::fence(&failure.to_string(), "");
-            let summary = format!("## Patchwright\n\n{said}\n\n{}", failure.shown_work());
-            append(env, "GITHUB_STEP_SUMMARY", &summary)?;
+            append(env, "GITHUB_STEP_SUMMARY", &failed(&failure))?;
             Err(failure)
         }
     }
+}
+
+/// The summary of a job that failed. Paths of the runner, which goes away, are in its log only; what is kept of them is
+/// in the outputs and the artifact.
+fn failed(failure: &Failure) -> String {
+    let whole = failure.to_string();
+    let of_machine = failure.hints.iter().filter(|hint| hint.audience == Audience::ThisMachine);
+    let of_machine: Vec<String> = of_machine.map(|hint| format!("hint: {}", hint.text)).collect();
+    let kept = whole.lines().filter(|line| !of_machine.iter().any(|hint| hint == line));
+    let said = text::fence(&kept.collect::<Vec<_>>().join("\n"), "");
+    let work = failure.outputs().iter().find(|(name, _)| *name == "pull-request-url");
+    let work = work.map(|(_, url)| format!("Pull request: {url}\n\n")).unwrap_or_default();
+    format!("## Patchwright\n\n{said}\n\n{work}{}", failure.shown_work())
 }
 
 /// Nothing to do, or a question for people, is no reason for a red job.
