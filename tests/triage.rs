@@ -149,6 +149,10 @@ fn an_issue_gets_labels_and_one_comment() {
         missing: Which version do you use?
     "#]]
     .assert_eq(&output.text());
+    // The task says when a result is given, which for longer work is later than here.
+    let told = world.model.requests()[0].body.to_string();
+    let (asks, now) = ("give it only when you are asked for it", "is not meant for this run");
+    assert!(told.contains(asks) && told.contains(now), "{told}");
     assert_eq!(world.github.branches().len(), 1, "nothing is pushed");
     let writes = world.github.writes();
     assert_eq!(writes.len(), 2, "{writes:?}");
