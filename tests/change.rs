@@ -211,8 +211,12 @@ fn what_a_failing_check_writes_is_not_among_the_models_files() {
 #[test]
 fn twelve_thousand_new_files_are_refused_and_the_rest_is_handed_over() {
     let crowd = "mkdir -p vendor/pkg && cd vendor/pkg && seq 12000 | xargs touch";
-    let world =
-        TestWorld::local([sh(crowd), custom("apply_patch", PATCH), say("Vendored and fixed.")]);
+    let world = TestWorld::local([
+        sh(crowd),
+        custom("apply_patch", PATCH),
+        say("Vendored and fixed."),
+        say("All of it is needed."),
+    ]);
     project(&world);
     let output = exec(&world, &[]).expect(30);
     assert!(
@@ -227,6 +231,41 @@ fn twelve_thousand_new_files_are_refused_and_the_rest_is_handed_over() {
     assert!(flags.contains("vendor/") && flags.contains("12000 files"), "{flags}");
     let page = fs_err::read_to_string(world.path("out/report.html")).unwrap();
     assert!(page.contains("vendor/") && page.contains("12000 files"));
+}
+
+/// One file that was left by accident does not cost the whole of a right change.
+#[test]
+fn a_change_that_is_too_large_is_given_back_once() {
+    let world = TestWorld::local([
+        sh("head -c 5000000 /dev/zero > trace.dat"),
+        custom("apply_patch", PATCH),
+        say("Add adds."),
+        sh("rm trace.dat"),
+        say("Add adds again."),
+    ]);
+    project(&world);
+    exec(&world, &["--verify", "sh ./test.sh"]).expect(0);
+    assert_eq!(patched(&world), ["calc.sh"]);
+    let asked = String::from_utf8_lossy(&world.model.requests()[3].raw).into_owned();
+    assert!(asked.contains("5000000 of them in `trace.dat`; limit 4194304"), "{asked}");
+    assert_eq!(result(&world)["checks"], "passed");
+}
+
+/// Whoever decides whether the patch is worth applying knows what the checks said of it.
+#[test]
+fn what_the_checks_said_of_a_refused_change_is_its_evidence() {
+    let world = TestWorld::local([
+        sh("head -c 5000000 /dev/zero > trace.dat"),
+        custom("apply_patch", PATCH),
+        say("Add adds."),
+        say("The trace is needed."),
+    ]);
+    project(&world);
+    let output = exec(&world, &["--verify", "sh ./test.sh"]).expect(30);
+    assert!(output.stderr.contains("in `trace.dat`; limit 4194304"), "{}", output.text());
+    let result = result(&world);
+    assert_eq!(result["evidence"]["rows"][0]["head"]["exit_code"], 0, "{result}");
+    assert_eq!(result["checks"], "passed");
 }
 
 #[test]

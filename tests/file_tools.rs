@@ -99,6 +99,11 @@ fn reads_slices_with_line_numbers() {
             json!({"file_path": "f", "start_line": 2, "end_line": 3, "form": "raw"}),
             Ok("two\nthree"),
         ),
+        (
+            "read_file",
+            json!({"file_path": "f", "start_line": 3, "end_line": 2}),
+            Err("cannot read `f`: `end_line` (2) is before `start_line` (3)"),
+        ),
         ("read_file", json!({"file_path": "latin"}), Ok("L1: caf\u{fffd}")),
         ("read_file", json!({"file_path": work.path("f"), "limit": 1}), Ok("L1: one")),
         (

@@ -170,7 +170,7 @@ fn a_check_that_has_no_packages_says_nothing_and_costs_no_round() {
     assert!(output.stderr.contains(why), "{}", output.text());
     assert!(output.stderr.contains("and packages are missing: [ERROR]"), "{}", output.text());
     let told = world.told();
-    assert!(told.contains("cannot be run in this container (setup failed"), "{told}");
+    assert!(told.contains("cannot be run in this sandbox (setup failed"), "{told}");
     // It is not said to pass.
     let result = result(&world);
     assert_eq!(

@@ -709,7 +709,7 @@ fn too_much_is_too_much() {
     check(
         &big,
         &expect![[r#"
-            violation size.bytes "-": the changed files have 4194312 bytes; limit 4194304
+            violation size.bytes "-": the changed files have 4194312 bytes, 4194312 of them in `big.txt`; limit 4194304
             draft: false
         "#]],
     );

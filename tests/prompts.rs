@@ -122,7 +122,7 @@ fn failed_checks_come_with_their_tests_and_their_output() {
     let missing = EvidenceRow::new(Some(missing.clone()), Some(missing));
     let failed = [FailedCheck { row: &test, last: None }, FailedCheck { row: &lint, last: None }];
     expect![[r#"
-        Your change was checked in a fresh container: the repository with your change, as it is collected, and nothing else of yours (no ignored file, no package that you installed, no process). 2 checks fail. Find out whether the change or something it relies on is wrong, and fix it in the working tree. What failed before your change may be what you were asked to repair. Do not weaken the checks. If a failure cannot come from your change and is not what you were asked to repair, leave it, and say why. End with the final message again, for the whole change.
+        Your change was checked in a fresh sandbox: the repository with your change, as it is collected, and nothing else of yours (no ignored file, no package that you installed, no process). 2 checks fail. Find out whether the change or something it relies on is wrong, and fix it in the working tree. What failed before your change may be what you were asked to repair. Do not weaken the checks. If a failure cannot come from your change and is not what you were asked to repair, leave it, and say why. End with the final message again, for the whole change.
 
         `make test`: exit code 2; it failed before your change too, but not in this way.
 

@@ -34,7 +34,7 @@ fn a_prompts_run_comes_to_the_same_tree_again_without_a_model() {
 #[test]
 fn a_run_whose_conversation_was_compacted_comes_to_the_same_tree_again() {
     let script = r#"
-- calls: [{ tool: shell_command, args: { command: "echo 1 > one" } }]
+- calls: [{ tool: shell_command, args: { command: "echo 1 > one; seq 3000" } }]
 - error: { kind: context_overflow }
 - text: One is done, two is next.
 - calls: [{ tool: shell_command, args: { command: "echo 2 > two" } }]

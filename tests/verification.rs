@@ -69,7 +69,7 @@ fn a_bug_that_is_not_repaired_goes_back_and_the_run_is_partly_done() {
     assert_eq!(world.model.requests().len(), 3, "once: the model did nothing about it");
     let told = told(&world, 2);
     for text in [
-        "in a fresh container",
+        "in a fresh sandbox",
         "it failed before your change too",
         "Tests that failed before your change and still fail (1):",
         "test_add",

@@ -75,7 +75,7 @@ async fn attacks_a_secret_in_a_change_over_the_limits_is_found_and_not_kept() {
             printf '%s' '{key}' >> large.bin; echo '{}' > n101.txt",
             reversed(key)
         );
-        vec![shell(&script), say("Wrote much")]
+        vec![shell(&script), say("Wrote much"), say("All of it is needed")]
     })
     .await;
     let result = arena.run_file("result.json");
@@ -89,7 +89,9 @@ async fn attacks_a_secret_in_a_change_over_the_limits_is_found_and_not_kept() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attacks_a_change_over_the_limits_without_a_secret_is_kept_as_a_patch() {
     let arena = Arena::new();
-    let ended = arena.run(Place::Local, vec![shell(TOO_MUCH), say("Wrote much")]).await;
+    let ended = arena
+        .run(Place::Local, vec![shell(TOO_MUCH), say("Wrote much"), say("All of it is needed")])
+        .await;
     assert_eq!(ended.code, 30, "{}", ended.stderr);
     arena.assert_nothing_published();
     let (result, patch) = (arena.run_file("result.json"), arena.run_file("change.patch"));

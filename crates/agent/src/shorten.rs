@@ -56,7 +56,7 @@ impl Agent<'_> {
     ) -> Result<Option<Vec<Item>>, StopKind> {
         let (items, opening) = (self.state.history.items(), self.state.opening);
         let behind = &items[opening.min(items.len())..];
-        let trace = notes.is_none().then(|| compact::trace(behind)).unwrap_or_default();
+        let trace = if notes.is_none() { compact::trace(behind) } else { Vec::new() };
         let sub_agents = self.sub_agents.as_ref();
         let agents = sub_agents.map(|sub_agents| sub_agents.overview()).unwrap_or_default();
         let (plan, failures) = (&self.plan.lock().clone(), &self.state.failures);

@@ -258,7 +258,7 @@ fn state(run: &CheckRun) -> String {
         _ if run.passed() => format!("ends with exit code 0{tests} ({seconds} s)."),
         _ if run.unrunnable => {
             format!(
-                "cannot be run in this container ({}).",
+                "cannot be run in this sandbox ({}).",
                 run.note.as_deref().unwrap_or("no such program")
             )
         }

@@ -119,6 +119,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/second_look.md",
     "task/session.md",
     "task/title.md",
+    "task/too_large.md",
     "task/tools_changed.md",
     "task/triage.md",
     "task/unchanged.md",
@@ -205,9 +206,16 @@ pub struct IssueTask<'a> {
     pub plans: bool,
 }
 
-/// What a sub-agent may use, in turns and dollars, where it is told the run's limits as well.
-pub fn agent_limits(turns: u32, dollars: f64) -> Result<String> {
-    render("task/agent_limits.md", context! { turns, dollars => format!("{dollars:.2}") })
+/// What a sub-agent may use, in turns and dollars, where it is told the run's limits as well; without dollars, where
+/// what is used cannot be counted in them.
+pub fn agent_limits(turns: u32, dollars: Option<f64>) -> Result<String> {
+    let dollars = dollars.map(|dollars| format!("{dollars:.2}"));
+    render("task/agent_limits.md", context! { turns, dollars })
+}
+
+/// The message to a model whose change is more than may be published. `problems` are its limits and what is above them.
+pub fn too_large(problems: &[String]) -> Result<String> {
+    render("task/too_large.md", context! { problems => problems.to_vec() })
 }
 
 /// A fixed text or the source of a template.

@@ -7,6 +7,7 @@ use super::changed_tests::without_changed_tests;
 use super::check_runs::{self, CheckTarget};
 use super::checks::Checks;
 use super::ending::{collect, uncollected};
+use super::oversize;
 use super::run::Run;
 use patchwright_agent::{Agent, StopKind, Stopped};
 use patchwright_base::error::{Failure, Result};
@@ -58,6 +59,9 @@ pub(super) async fn with_checks(
         checked: last_round(recorded).map(|runs| CheckedTree { tree: None, runs }),
         baseline: phase.baseline.to_vec(),
     };
+    if rounds > 0 {
+        oversize::give_back(phase, sandbox, agent, recorded, stopped, &mut work).await?;
+    }
     for round in rounds_given(recorded)..rounds {
         if !matches!(stopped.reason, StopKind::Finished) || stopped.needs_input().is_some() {
             break;
@@ -98,9 +102,12 @@ async fn check(
     if !phase.checks.is_any() {
         return Ok(LoopCheck::Passed);
     }
-    let change = match collect(phase, sandbox).await {
-        Ok(change) => change,
-        Err(failure) => return Ok(LoopCheck::Ended(uncollected(failure))),
+    let change = match work.change.take() {
+        Some(change) => change,
+        None => match collect(phase, sandbox).await {
+            Ok(change) => change,
+            Err(failure) => return Ok(LoopCheck::Ended(uncollected(failure))),
+        },
     };
     let files = change.files.clone();
     let paths = files.iter().map(|file| file.path.clone()).collect();

@@ -73,8 +73,8 @@ impl Style<'_> {
         if !is_ended || !ends_commands {
             return None;
         }
-        let took = Duration::from_millis(command.duration_ms);
-        let how = if took.saturating_add(MARGIN) < self.longest {
+        let lasted = Duration::from_millis(command.duration_ms);
+        let how = if lasted.saturating_add(MARGIN) < self.longest {
             let most = self.longest.as_millis();
             format!("It was ended: give what takes longer more `timeout_ms`, up to {most}.")
         } else {

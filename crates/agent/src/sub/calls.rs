@@ -222,10 +222,16 @@ impl SubAgents<'_> {
         }
         if args.ids.is_empty() {
             sub_agents = self.sub_agents();
-            sub_agents.retain(|sub_agent| sub_agent.status() == Status::Running);
+            let is_any_at_work = sub_agents.iter().any(|it| it.status() == Status::Running);
+            // One may have ended right before the call, and then nothing else has its report.
+            sub_agents.retain(|it| match it.status() {
+                Status::Running => true,
+                Status::Closed(_) => false,
+                _ => !is_any_at_work,
+            });
         }
         if sub_agents.is_empty() && unknown.is_empty() {
-            return Err(ToolError::tell("there is nothing to wait for: no agent is working"));
+            return Err(ToolError::tell("there is nothing to wait for: no agent is open"));
         }
         let is_decided = || {
             !unknown.is_empty() || sub_agents.iter().any(|sub_agent| sub_agent.status().is_final())

@@ -262,7 +262,8 @@ fn begin(
         return Ok(());
     }
     let Limits { max_turns, max_cost_usd, .. } = lane.limits;
-    let limits = prompt::agent_limits(max_turns, max_cost_usd).map_err(StopKind::Machine)?;
+    let dollars = kind.model.price.is_some().then_some(max_cost_usd);
+    let limits = prompt::agent_limits(max_turns, dollars).map_err(StopKind::Machine)?;
     let task = history::message(Role::User, [limits, lane.message]);
     let opening = common.opening.iter().chain(&kind.role).cloned();
     agent.open(opening.chain([task]).collect())

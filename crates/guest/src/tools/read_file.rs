@@ -96,6 +96,17 @@ const SNIFF: usize = 8 << 10;
 /// Largest file for mode "indentation", in bytes.
 const MAX_BLOCK_FILE: u64 = 32 << 20;
 
+/// How many lines are asked for from `offset` on, where that is said.
+fn lines_asked(args: &Args, offset: usize) -> Result<Option<usize>, String> {
+    let Some(end) = args.end_line.map(NonZeroUsize::get).filter(|_| args.limit.is_none()) else {
+        return Ok(args.limit.map(NonZeroUsize::get));
+    };
+    if end < offset {
+        return Err(format!("`end_line` ({end}) is before `start_line` ({offset})"));
+    }
+    Ok(Some(end - offset + 1))
+}
+
 /// Reads the file; see [`Args`].
 pub fn read_file(
     root: &Root,
@@ -123,8 +134,7 @@ pub fn read_file(
         return Err(failed(encoding::not_shown(&start, size)));
     }
     let offset = args.offset.or(args.start_line).map_or(1, NonZeroUsize::get);
-    let asked = args.limit.map(NonZeroUsize::get);
-    let asked = asked.or_else(|| Some((args.end_line?.get() + 1).saturating_sub(offset).max(1)));
+    let asked = lines_asked(args, offset).map_err(failed)?;
     let limit = asked.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
     let form = args.form.unwrap_or_default();
     let lines = match args.mode.unwrap_or_default() {

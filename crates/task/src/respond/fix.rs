@@ -34,7 +34,7 @@ pub(super) async fn fix(
     admitted: &AdmittedCommand,
     asked: &str,
 ) -> Result<CommandReply> {
-    let Some(pull) = &admitted.pull else { return issue(run, admitted, asked).await };
+    let Some(pull) = &admitted.pull else { return Box::pin(issue(run, admitted, asked)).await };
     if let Some(landed) = landed::before_the_end(run, admitted, pull).await? {
         return Ok(landed);
     }
@@ -184,7 +184,8 @@ pub(super) async fn issue(
         RunEnvironment { asked: words_of(asked), out: None, ..run.environment.clone() };
     let begun = |id: &str| run.folder.intends(ISSUE_RUN, id, json!({}));
     let (world, config) = (run.world, run.config.clone());
-    let ended = pipeline::issue_within(world, config, request, environment, begun).await?;
+    let ended =
+        Box::pin(pipeline::issue_within(world, config, request, environment, begun)).await?;
     let pull_request = ended.published.as_ref().map(|published| published.pull_request);
     let RunReport { outcome, published, folder, .. } = ended;
     Ok(IssueRun { outcome, pull_request, published, folder }.reply())

@@ -13,7 +13,7 @@ pub fn bounded(text: &str, most: usize) -> String {
         return clean;
     }
     let kept = &clean[..clean.floor_char_boundary(most)];
-    format!("{kept} [… {} more bytes]", text.len().saturating_sub(kept.len()))
+    format!("{kept} [… {} more bytes, which are not kept]", text.len().saturating_sub(kept.len()))
 }
 
 /// Foreign text, bounded, in one line.
@@ -39,7 +39,7 @@ mod tests {
     #[test]
     fn foreign_words_lose_what_nobody_sees_and_what_is_too_much() {
         assert_eq!(bounded("a\u{200b}b\u{1b}[0m\nc", 100), "ab[0m\nc");
-        assert_eq!(bounded(&"ä".repeat(100), 10), "äääää [… 190 more bytes]");
+        assert_eq!(bounded(&"ä".repeat(100), 10), "äääää [… 190 more bytes, which are not kept]");
         assert_eq!(line(" a\n\n b\tc ", 100), "a b c");
     }
 
