@@ -130,6 +130,7 @@ mod responses_wire; // the Responses wire: calls and answers of every kind, stor
 mod results; // results as JSON by a schema: asked for, checked, asked for again; schemas that cannot be
 mod resume; // killed, interrupted and concurrent runs
 mod resume_base; // which branch a resumed run is for; bases that are moved, renamed or deleted
+mod resume_published; // runs whose work is done and not published: what their files say, and the next run
 mod resume_refused; // files that can be part of no change, in resumed runs
 mod resume_sandbox; // resumed runs whose image, programs or setup are others by now
 mod review; // pull request to review: scope, tools, outcomes, whole processes against GitHub and a model

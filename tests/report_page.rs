@@ -93,6 +93,7 @@ fn page_of(outcome: &Outcome, journal: &[Line], diff: &str) -> String {
         subject: "acme/web#7",
         title: "Crash on empty input",
         outcome,
+        failure: None,
         reviewed: None,
         diff,
         journal,
@@ -205,6 +206,7 @@ fn hostile_page(words: &str) -> String {
         subject: words,
         title: words,
         outcome: &outcome,
+        failure: None,
         reviewed: Some(&reviewed),
         diff: &format!(
             "diff --git a/{words} b/{words}\n--- a/{words}\n+++ b/{words}\n@@ -1 +1 @@ {words}\n-{words}\n+{words}\n"
@@ -502,6 +504,7 @@ fn of_a_damaged_journal_the_page_has_what_is_before_the_damage() {
             subject: "acme/web#7",
             title: "",
             outcome: &outcome,
+            failure: None,
             reviewed: None,
             diff: "",
             journal: &lines,
@@ -602,6 +605,7 @@ fn rich_page() -> String {
         subject: "acme/web#7",
         title: "Crash on empty input",
         outcome: &outcome,
+        failure: None,
         reviewed: Some(&reviewed),
         diff: &diff,
         journal: &journal,

@@ -60,7 +60,17 @@ pub struct PullRequestDraft {
 impl PullRequestDraft {
     /// The branch as the repository that the pull request is for names it: `owner:branch` where it is a fork's.
     pub fn named_from(&self, repository: &RepositoryId) -> String {
-        let PullRequestDraft { head_repository: head, head_branch: branch, .. } = self;
-        if head.is_same(repository) { branch.clone() } else { format!("{}:{branch}", head.owner) }
+        self.head_repository.branch_seen_from(&self.head_branch, repository)
+    }
+}
+
+impl RepositoryId {
+    /// A branch of this repository as another one of its network, or itself, names it.
+    pub fn branch_seen_from(&self, branch: &str, repository: &RepositoryId) -> String {
+        if self.is_same(repository) {
+            branch.to_owned()
+        } else {
+            format!("{}:{branch}", self.owner)
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::run::{DEPTH, Run};
 use super::workspace::{self, Workspace};
-use super::{collected, resumption};
+use super::{collected, left_at_work, resumption};
 use crate::context::references::LinkedIssues;
 use crate::event::access::{self, AccessConfig, Denied};
 use crate::world::World;
@@ -37,7 +37,7 @@ pub struct AdmittedIssue {
     pub refused_before: Option<String>,
 }
 
-/// Checks access and state. Reads only.
+/// Checks access and state. Reads only, but for the comment of a killed run on an issue that is not worked on any more.
 pub async fn admit(world: &World, config: &Config, request: IssueRequest) -> Result<AdmittedIssue> {
     let (id, number, trigger) = (&request.repository, request.number, request.trigger.as_ref());
     let forge = world.forge()?.as_ref();
@@ -48,7 +48,9 @@ pub async fn admit(world: &World, config: &Config, request: IssueRequest) -> Res
         .issue(&repository.id, number)
         .await
         .map_err(|err| no_issue(&format!("{id}#{number}"), err))?;
-    check_issue(&issue, &format!("{id}#{number}"), "worked on")?;
+    if let Err(failure) = check_issue(&issue, &format!("{id}#{number}"), "worked on") {
+        return Err(left_at_work::ended(world, config, &request, &repository, failure).await);
+    }
     let viewer = forge.viewer().await.map_err(Failure::from)?;
     let comments =
         forge.comments(&repository.id, number, MAX_COMMENTS).await.map_err(Failure::from)?;

@@ -191,11 +191,7 @@ impl RunFolder {
 
     /// This machine has a run of this name beside this one, and no process works on it.
     pub fn has_dead_beside(&self, run: &str) -> bool {
-        let is_plain =
-            !run.is_empty() && run.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-        let folder = self.path.with_file_name(run);
-        // The lock of this work keeps others away, but the work may have another name: of a repository that was renamed.
-        is_plain && folder.is_dir() && !journal::is_open(&folder)
+        self.path.parent().is_some_and(|runs| is_dead_in(runs, run))
     }
 
     /// The recorded entry that `pick` likes best, latest first.
@@ -216,6 +212,14 @@ impl RunFolder {
         });
         lengths.sum()
     }
+}
+
+/// A folder of runs has one of this name, and no process works on it.
+pub(super) fn is_dead_in(runs: &Path, run: &str) -> bool {
+    let is_plain = !run.is_empty() && run.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    let folder = runs.join(run);
+    // The lock of its work keeps others away, but the work may have another name: of a repository that was renamed.
+    is_plain && folder.is_dir() && !journal::is_open(&folder)
 }
 
 /// Where one of a run's attempts has its folder.

@@ -51,7 +51,7 @@ use patchwright_git::clone::Repo;
 use patchwright_sandbox::PreparedImage;
 use patchwright_types::events::{Event, Object};
 use patchwright_types::evidence::{CheckRun, Evidence};
-use patchwright_types::outcome::Outcome;
+use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::published::Published;
 use patchwright_types::task::{ExecRequest, IssueRequest, PromptRequest};
 
@@ -184,7 +184,8 @@ async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Resu
     let mut published = None;
     if let (Some(target), Some(commit)) = (&target, finished.judged.commit) {
         let outcome = &mut finished.outcome;
-        base_moved::look(run, origin, &mut checkout.workspace, commit, outcome).await?;
+        let looked = base_moved::look(run, origin, &mut checkout.workspace, commit, outcome).await;
+        looked.inspect_err(|failure| salvage::write_failed(run, outcome, None, failure))?;
         let goal = Goal { target, heard: &heard, commit };
         let publishing = proposal::publish(run, origin, &checkout, &goal, &mut finished, progress);
         published = match publishing.await {
@@ -207,7 +208,8 @@ async fn follow(run: &Run<'_>, request: &ExecRequest, progress: &Progress) -> Re
 
 /// Says how the run ended, and closes its journal.
 async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Result<RunReport> {
-    let published = result.as_ref().ok().and_then(|report| report.published.clone());
+    let done = result.as_ref().ok();
+    let done = done.map(|report| (report.outcome.clone(), report.published.clone()));
     match run.or_interruption(result) {
         Ok(report) => {
             let RunReport { outcome, published, hints, .. } = &report;
@@ -221,10 +223,17 @@ async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Re
             Ok(report)
         }
         Err(failure) => {
-            if let Some(published) = &published {
+            let published = done.as_ref().and_then(|(_, published)| published.as_ref());
+            if let Some(published) = published {
                 tell_published(run, published);
             }
-            let failure = published.iter().fold(failure, so_far);
+            let failure = published.into_iter().fold(failure, so_far);
+            // One that was interrupted in its work says so.
+            if let Some((outcome, published)) = &done
+                && outcome.conclusion != Conclusion::Interrupted
+            {
+                salvage::write_failed(run, outcome, published.as_ref(), &failure);
+            }
             let failure = kept_work::with_files(run, failure);
             run.within_grace(progress.fail(&failure)).await;
             Err(failure)

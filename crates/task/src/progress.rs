@@ -31,9 +31,9 @@ const SPACING: Duration = Duration::from_secs(10);
 /// Time between signs of life while nothing else changes.
 const HEARTBEAT: Duration = Duration::from_mins(4);
 /// A run whose comment has not been touched for so long is dead, and its work may be taken over.
-const DEAD_AFTER: chrono::Duration = chrono::Duration::minutes(10);
+pub(super) const DEAD_AFTER: chrono::Duration = chrono::Duration::minutes(10);
 /// The purpose of the comment's marker.
-const PURPOSE: &str = "progress";
+pub(super) const PURPOSE: &str = "progress";
 
 /// What the comment says at a moment.
 #[derive(Clone)]

@@ -14,7 +14,7 @@ use super::branch_target::{self, BranchTarget, Rewriting};
 use super::decorate::{self, OpenedPull};
 use super::earlier::{Earlier, EarlierPull, notes};
 use super::job::Job;
-use super::pull_request::{has_unfinished, is_made_ready, open_or_update};
+use super::pull_request::{has_unfinished, is_made_ready, open_or_update, was_created_untold};
 use super::respond::stop;
 use super::run::Run;
 use super::settle::JudgedChange;
@@ -199,16 +199,20 @@ async fn propose(
     if place.same.is_none() {
         decorate::leave_edits(run, origin.repository(), (pull_request.number, &draft), edits).await;
     }
+    let mut is_changed = place.same.is_none();
     if operation != Operation::Created && pull_request.draft && was_unfinished {
         pull_request.draft = !is_made_ready(run, origin, &pull_request).await;
+        is_changed |= !pull_request.draft;
     }
     let opened = OpenedPull { pull: &pull_request, operation, head };
     decorate::decorate(run, origin, proposal, opened).await;
     notes::tell(run, origin, &proposal.outcome.publish_notes, (&pull_request, operation)).await;
-    // A branch that is as it should be may still have had its description brought up to date.
-    let operation = match (operation, &place.same) {
-        (Operation::Updated, Some(_)) => Operation::Unchanged,
-        (operation, _) => operation,
+    let operation = match operation {
+        Operation::Unchanged | Operation::Updated if was_created_untold(run, &place.branch) => {
+            Operation::Created
+        }
+        Operation::Unchanged if is_changed => Operation::Updated,
+        operation => operation,
     };
     run.environment.ui.say(&format!(
         "pull request #{}: {} ({})",

@@ -8,7 +8,11 @@ use super::{base_moved, resumption};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{Edits, Operation, PullRequest, PullRequestDraft, Repository};
 use patchwright_git::Oid;
+use patchwright_journal::Entry;
 use patchwright_report::pr_body;
+
+/// What journals call it.
+pub(super) const EFFECT: &str = "pull_request";
 
 /// `marker` finds the pull request again. `base` is the commit on which the change stands.
 pub(super) async fn open_or_update(
@@ -19,7 +23,7 @@ pub(super) async fn open_or_update(
 ) -> Result<(PullRequest, Operation, Edits)> {
     let branch = &draft.head_branch;
     let detail = json!({ "title": draft.title, "base": draft.base_branch, "draft": draft.draft });
-    run.folder.intends("pull_request", branch, detail)?;
+    run.folder.intends(EFFECT, branch, detail)?;
     let opened = run.world.forge()?.open_or_update(&repository.id, draft, marker).await;
     let (pull_request, operation, edits) = match opened {
         Ok(opened) => opened,
@@ -40,7 +44,7 @@ pub(super) async fn open_or_update(
         },
     };
     let detail = json!({ "number": pull_request.number, "operation": operation });
-    run.folder.did("pull_request", branch, detail)?;
+    run.folder.did(EFFECT, branch, detail)?;
     if operation != Operation::Created && pull_request.base_branch != draft.base_branch {
         run.environment.ui.say(&format!(
             "pull request #{} stays for `{}`, to which somebody has moved it; the change was made on `{}`",
@@ -48,6 +52,25 @@ pub(super) async fn open_or_update(
         ));
     }
     Ok((pull_request, operation, edits))
+}
+
+/// The pull request of this branch was opened by a process of this run that was ended before it could tell anybody: there
+/// was no such branch, and so no pull request of it, when that process pushed.
+pub(super) fn was_created_untold(run: &Run<'_>, branch: &str) -> bool {
+    let (mut is_new_branch, mut is_asked_for) = (false, false);
+    for line in &run.folder.recorded {
+        match &line.entry {
+            Entry::EffectIntended { effect, key, detail } if key == branch => {
+                is_new_branch |= effect == "push" && detail["expected"].is_null();
+                is_asked_for |= effect == EFFECT;
+            }
+            Entry::EffectDone { effect, key, .. } if key == branch && effect == EFFECT => {
+                return false;
+            }
+            _ => {}
+        }
+    }
+    is_new_branch && is_asked_for
 }
 
 /// What became of a base branch since it was looked at.

@@ -236,6 +236,12 @@ fn unfinished(folder: &Path, task: &Task) -> Option<(String, Vec<Line>)> {
     Some((run, lines))
 }
 
+/// The run of a task that has not come to its end on this machine.
+pub(super) fn unfinished_run(world: &World, task: &Task) -> Option<String> {
+    let path = RunFolder::unfinished_folder(world, task).ok()??;
+    unfinished(&path, task).map(|(run, _)| run)
+}
+
 /// The branch that a run is for: the one that was recorded, as long as it is there and no other is asked for.
 pub(super) async fn branch_to_open(
     run: &Run<'_>,

@@ -347,9 +347,19 @@ impl Run<'_> {
     /// The result of a run, or what ended it from outside: whatever came of the work then, it is not
     /// reported as the run's own end.
     pub(super) fn or_interruption<T>(&self, result: Result<T>) -> Result<T> {
+        match (interrupted(&self.environment), result) {
+            (None, result) => result,
+            (Some(_), Err(failure)) => Err(self.as_interrupted(failure).hint(self.files_hint())),
+            (Some(failure), Ok(_)) => Err(failure.hint(self.files_hint())),
+        }
+    }
+
+    /// A failure as that of a run which something has ended from outside. One that says so already also says what had been
+    /// done by then.
+    pub(super) fn as_interrupted(&self, failure: Failure) -> Failure {
         match interrupted(&self.environment) {
-            Some(failure) => Err(failure.hint(self.files_hint())),
-            None => result,
+            Some(interruption) if interruption.message != failure.message => interruption,
+            Some(_) | None => failure,
         }
     }
 

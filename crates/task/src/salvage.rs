@@ -16,7 +16,7 @@ use patchwright_git::diff::{self, DiffSpec, OmittedFile};
 use patchwright_journal::{self as journal, Line};
 use patchwright_policy::Violation;
 use patchwright_report::{hand_over, html, plan_md};
-use patchwright_types::events::{AgentResult, Event, RunResult};
+use patchwright_types::events::{AgentResult, Event, RunConclusion, RunResult};
 use patchwright_types::outcome::Outcome;
 use patchwright_types::published::Published;
 use patchwright_types::reviewed::Reviewed;
@@ -121,6 +121,26 @@ pub(super) fn handed_over(
 /// Writes the report and the machine-readable result. The run is over by then, so an error here is
 /// printed and ends nothing.
 pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) {
+    write_ended(run, outcome, published, None);
+}
+
+/// Writes both once more for a run that ends with a failure though its work was done: whoever reads them must not take
+/// for published what is not.
+pub(super) fn write_failed(
+    run: &Run<'_>,
+    outcome: &Outcome,
+    published: Option<&Published>,
+    failure: &Failure,
+) {
+    write_ended(run, outcome, published, Some(failure));
+}
+
+fn write_ended(
+    run: &Run<'_>,
+    outcome: &Outcome,
+    published: Option<&Published>,
+    failure: Option<&Failure>,
+) {
     let patch = match fs_err::read(run.folder.path.join("change.patch")) {
         // A run without a change has no such file.
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => Vec::new(),
@@ -131,22 +151,39 @@ pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Publish
         Ok(patch) => patch,
     };
     let pages = pages(run, outcome, published);
-    write_page(run, outcome, &String::from_utf8_lossy(&patch), None, &pages);
+    let diff = String::from_utf8_lossy(&patch);
+    write_page(run, outcome, &Page { diff: &diff, failure, reviewed: None, pages: &pages });
     if let Some(output) = &outcome.output {
         write_last(run, "output.json", &format!("{output:#}"));
     }
-    let result = Event::Result(Box::new(result(run, outcome, published)));
-    write_last(run, "result.json", &as_text(run, &result));
+    let mut result = result(run, outcome, published);
+    let reason = failure.map(in_one_line);
+    if let Some(failure) = failure {
+        result = RunResult { conclusion: failure.kind.into(), reason: reason.as_deref(), ..result };
+    }
+    write_last(run, "result.json", &as_text(run, &Event::Result(Box::new(result))));
+}
+
+/// What failed, and why, without what to do.
+fn in_one_line(failure: &Failure) -> String {
+    let Failure { message, cause, .. } = failure;
+    cause.as_ref().map_or_else(|| message.clone(), |cause| format!("{message}: {cause}"))
+}
+
+/// What a page has beside the outcome and the journal.
+#[derive(Clone, Copy)]
+pub(super) struct Page<'a> {
+    /// The change as a unified diff.
+    pub diff: &'a str,
+    /// What the run ends with though its work was done.
+    pub failure: Option<&'a Failure>,
+    pub reviewed: Option<&'a Reviewed>,
+    pub pages: &'a html::Pages,
 }
 
 /// Writes `report.html`.
-pub(super) fn write_page(
-    run: &Run<'_>,
-    outcome: &Outcome,
-    diff: &str,
-    reviewed: Option<&Reviewed>,
-    pages: &html::Pages,
-) {
+pub(super) fn write_page(run: &Run<'_>, outcome: &Outcome, page: &Page<'_>) {
+    let Page { diff, failure, reviewed, pages } = *page;
     let (lines, damage) = readable_lines(run, outcome);
     let recorded = sub_agent_log::lanes(&lines);
     let agents: Vec<html::Agent> = recorded
@@ -162,6 +199,7 @@ pub(super) fn write_page(
         subject: &run.subject(),
         title: run.title.as_deref().unwrap_or_default(),
         outcome,
+        failure,
         reviewed,
         diff,
         journal: &lines,
@@ -224,7 +262,7 @@ pub fn result<'a>(
 ) -> RunResult<'a> {
     RunResult {
         run: &outcome.run,
-        conclusion: outcome.conclusion,
+        conclusion: RunConclusion::Work(outcome.conclusion),
         reason: outcome.reason.as_deref(),
         checks: outcome.evidence.verdict().word(),
         final_message: &outcome.final_message,

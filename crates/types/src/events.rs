@@ -20,6 +20,7 @@ use crate::publish_notes::PublishNotes;
 use crate::published::{Published, PublishedReview};
 use crate::reviewed::Reviewed;
 use crate::triaged::Triaged;
+use patchwright_base::error::FailureKind;
 use patchwright_base::ui::StreamEvent;
 use patchwright_forge::Operation;
 use patchwright_policy::Judgement;
@@ -310,11 +311,51 @@ impl<'a> Event<'a> {
     }
 }
 
+/// How a run ended: as its work did, or with what failed after the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum RunConclusion {
+    Work(Conclusion),
+    Failed(FailedConclusion),
+}
+
+/// What failed after the work: in `result.json` only, for the last line of `--json` is a `failure` then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FailedConclusion {
+    /// GitHub, or git to it; work kept.
+    ForgeError,
+    /// This machine; work kept.
+    MachineError,
+    /// Wrong arguments or configuration; work kept.
+    UsageError,
+    /// A defect in Patchwright; work kept.
+    InternalError,
+}
+
+impl From<FailureKind> for RunConclusion {
+    fn from(kind: FailureKind) -> RunConclusion {
+        match kind {
+            FailureKind::NothingToDo => RunConclusion::Work(Conclusion::NothingToDo),
+            FailureKind::Partial => RunConclusion::Work(Conclusion::Partial),
+            FailureKind::Refused => RunConclusion::Work(Conclusion::Refused),
+            FailureKind::Budget => RunConclusion::Work(Conclusion::Budget),
+            FailureKind::Provider => RunConclusion::Work(Conclusion::Provider),
+            FailureKind::Sandbox => RunConclusion::Work(Conclusion::Sandbox),
+            FailureKind::Signal(_) => RunConclusion::Work(Conclusion::Interrupted),
+            FailureKind::Forge => RunConclusion::Failed(FailedConclusion::ForgeError),
+            FailureKind::Machine => RunConclusion::Failed(FailedConclusion::MachineError),
+            FailureKind::Usage => RunConclusion::Failed(FailedConclusion::UsageError),
+            FailureKind::Internal => RunConclusion::Failed(FailedConclusion::InternalError),
+        }
+    }
+}
+
 /// A run in a form for programs: `result.json`, and the last line of `--json`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunResult<'a> {
     pub run: &'a str,
-    pub conclusion: Conclusion,
+    pub conclusion: RunConclusion,
     /// Why, in a sentence, when the conclusion is not `done`.
     pub reason: Option<&'a str>,
     /// What the checks say of the change, in a word.

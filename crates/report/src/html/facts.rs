@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::{Pages, Report, shown};
 use crate::sections;
 use patchwright_base::duration::format_milliseconds;
+use patchwright_base::error::{Failure, FailureKind};
 use patchwright_base::text;
 use patchwright_types::evidence::Verdict;
 use patchwright_types::outcome::{Conclusion, Outcome};
@@ -12,19 +13,45 @@ use patchwright_types::outcome::{Conclusion, Outcome};
 /// Status, title and facts.
 pub(super) fn head(report: &Report<'_>) -> Markup {
     let outcome = report.outcome;
+    let (state, tone) = match report.failure {
+        Some(failure) => failed(failure),
+        None => (sections::state(outcome.conclusion), tone(outcome.conclusion)),
+    };
     html! {
         header {
             p class="pills" {
-                span class={ "pill " (tone(outcome.conclusion)) } { (sections::state(outcome.conclusion)) }
+                span class={ "pill " (tone) } { (state) }
                 (checks(outcome))
                 (findings(report))
             }
             h1 { (text::line(report.subject)) @if !report.title.is_empty() { ": " (text::line(report.title)) } }
-            @if let Some(reason) = &outcome.reason {
-                p class={ "notice " (tone(outcome.conclusion)) } { (text::line(reason)) }
+            @if let Some(failure) = report.failure {
+                p class={ "notice " (tone) } {
+                    (text::line(&failure.in_public()))
+                    @for hint in failure.public_hints() { br; (text::line(hint)) }
+                }
+            } @else if let Some(reason) = &outcome.reason {
+                p class={ "notice " (tone) } { (text::line(reason)) }
             }
             dl class="facts" { @for (name, value) in facts(report) { div { dt { (name) } dd { (value) } } } }
         }
+    }
+}
+
+/// What has become of work that was done.
+fn failed(failure: &Failure) -> (&'static str, &'static str) {
+    match failure.kind {
+        FailureKind::Signal(_) => (sections::state(Conclusion::Interrupted), "warn"),
+        FailureKind::NothingToDo => ("not published", "warn"),
+        FailureKind::Usage
+        | FailureKind::Partial
+        | FailureKind::Refused
+        | FailureKind::Budget
+        | FailureKind::Provider
+        | FailureKind::Forge
+        | FailureKind::Sandbox
+        | FailureKind::Machine
+        | FailureKind::Internal => ("not published", "bad"),
     }
 }
 

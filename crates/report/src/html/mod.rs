@@ -23,6 +23,7 @@ use self::files::Files;
 use self::timeline::{Scale, Timeline};
 use super::content_security_policy::{Forms, content_security_policy};
 use super::{attempts, sections, setup};
+use patchwright_base::error::Failure;
 use patchwright_base::text;
 use patchwright_journal::Line;
 use patchwright_types::outcome::{Outcome, Spending};
@@ -44,6 +45,8 @@ pub struct Report<'a> {
     pub subject: &'a str,
     pub title: &'a str,
     pub outcome: &'a Outcome,
+    /// What the run ended with all the same, when its work was done: it was not published, or not all of it.
+    pub failure: Option<&'a Failure>,
     /// What a review found; `None` for other runs.
     pub reviewed: Option<&'a Reviewed>,
     /// The whole change as a unified diff.

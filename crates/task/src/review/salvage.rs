@@ -3,7 +3,7 @@
 
 use super::files;
 use crate::run::Run;
-use crate::salvage;
+use crate::salvage::{self, Page};
 use patchwright_base::error::Result;
 use patchwright_types::events::{Event, Object, ReviewResult};
 use patchwright_types::outcome::Outcome;
@@ -26,7 +26,8 @@ pub fn write_report(
     let result = salvage::as_text(run, &result(run, reviewed, published));
     let url = published.and_then(|it| it.url.as_deref());
     let pages = salvage::known_pages(run, outcome, url);
-    salvage::write_page(run, outcome, "", Some(reviewed), &pages);
+    let page = Page { diff: "", failure: None, reviewed: Some(reviewed), pages: &pages };
+    salvage::write_page(run, outcome, &page);
     if let Err(failure) = run.folder.write("result.json", result.as_bytes()) {
         run.environment.ui.warn(&failure.to_string());
     }
