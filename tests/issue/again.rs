@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::resume::{meanwhile, wait_for};
+use crate::resume::{meanwhile, signalled, wait_for};
 use crate::support::model::{Turn, call, custom, say, stall};
 use crate::support::world::{Output, TestWorld, fix, github};
 
@@ -79,6 +79,7 @@ fn the_model_is_told_the_open_pull_request_and_what_reviewers_said_there() {
     has(&pull.body, &["- This was made anew on its base branch: ", &heads, told]);
     has(&newest(&world, 7), &["- #8 was made anew on its base branch: ", &heads, told]);
     has(&newest(&world, PULL), &["made this anew**, because #7 was worked on again", &heads]);
+    assert!(!pull.body.contains("hidden part"), "our markers are nobody's: {}", pull.body);
 }
 
 #[test]
@@ -115,6 +116,34 @@ fn an_edit_and_a_comment_during_the_run_are_said_not_to_be_in_it() {
     }
     has(&world.result("result.json"), &["\"unheard\"", "\"edited\": true"]);
     assert!(world.github.governance().auto_merge.is_empty(), "a person has to decide");
+}
+
+#[test]
+fn a_draft_whose_run_is_resumed_is_not_said_to_be_made_anew() {
+    let mut turns = fix();
+    turns[3] = stall();
+    let world = TestWorld::new(github(), turns);
+    let child = world.spawn(&["issue", "acme/app#7"]);
+    wait_for(|| world.model.requests().len() == 4);
+    assert_eq!(signalled(&world, child, "TERM").code, 143);
+    let draft = world.github.pulls().remove(0);
+    assert!(draft.draft, "{draft:?}");
+    world.github.post_comment(PULL, "tomc", "And in WORDS.");
+    world.model.replace(other(shell("true")).into_iter().take(2).chain(fix().into_iter().skip(3)));
+    world.issue().expect(0);
+    assert_eq!((world.runs().len(), world.github.pulls().len()), (1, 1), "it was resumed");
+    let pull = world.github.pulls().remove(0);
+    let heads = format!("`{}` took the place of `{}`", &pull.head_sha[..10], &draft.head_sha[..10]);
+    let resumed = format!("has more work of the same run, which was resumed: {heads}.");
+    let unheard = "Pull request #8 has 1 new or edited comment";
+    for text in [pull.body, newest(&world, 7), newest(&world, PULL)] {
+        has(&text, &[&resumed, unheard]);
+        for untrue in ["anew", "The model was told", "was worked on again", "hidden part"] {
+            assert!(!text.contains(untrue), "{untrue}: {text}");
+        }
+    }
+    has(&newest(&world, PULL), &["**Patchwright has resumed its work on this**"]);
+    assert!(!world.told().contains("And in WORDS."), "it is said not to be in it");
 }
 
 /// A run that was killed while its model was asked this often.

@@ -8,7 +8,8 @@ use sha2::{Digest, Sha256};
 
 use super::marker::{purpose, standing, stands, words};
 
-const PURPOSE: &str = "written";
+/// The purpose of the marker with the digests.
+pub const PURPOSE: &str = "written";
 /// Stands before the title where the repository has no drafts. People take it away when the work is ready.
 pub(super) const WORK_IN_PROGRESS: &str = "[WIP] ";
 /// Most characters that [`recorded`] adds.

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use patchwright_git::push::NewCommits;
 use patchwright_git::{Oid, PushOutcome};
 
-pub use self::edits::{Edits, revised};
+pub use self::edits::{Edits, PURPOSE as WRITTEN, revised};
 pub use self::error::{Credential, ForgeError, Requirement, StateProblem, WayThere};
 pub use self::identity::{PullRequestDraft, same_repository};
 pub use self::review::{

@@ -12,6 +12,7 @@ use super::{
     MAX_BODY, attempts, commit_message, markdown, model_words, publish_notes, sections, setup,
 };
 use patchwright_base::text;
+use patchwright_forge::{WRITTEN, marker};
 use patchwright_types::evidence::{Standing, Verdict};
 use patchwright_types::outcome::{Conclusion, INTERRUPTED, Outcome};
 
@@ -57,12 +58,14 @@ pub fn has_warning(body: &str) -> bool {
     body.trim_start().starts_with(WARNING)
 }
 
-/// A description without what is of use to people only: our evidence and the folds below it. One that is not ours stays as
-/// it is.
+/// A description without what is of use to people only: our evidence and the folds below it, and without our own markers,
+/// which nobody has hidden there. One that is not ours stays as it is.
 pub fn without_record(body: &str) -> String {
     if !super::is_described(body, PURPOSE) {
         return body.to_owned();
     }
+    let mut own = marker::standing(body);
+    own.retain(|line| marker::purpose(line).is_some_and(|it| [PURPOSE, WRITTEN].contains(&it)));
     let (mut out, mut fence, mut part) = (Vec::new(), Fence::default(), Part::Words);
     for line in body.lines() {
         let is_code = fence.holds(line);
@@ -73,7 +76,7 @@ pub fn without_record(body: &str) -> String {
             Part::Folded => Part::Words,
             other => other,
         };
-        if part == Part::Words {
+        if part == Part::Words && (is_code || !own.contains(&line)) {
             out.push(line);
         }
     }

@@ -7,7 +7,7 @@ use super::answer::{commit_link, link};
 use super::pr_body::is_plain_url;
 use patchwright_base::text::code;
 use patchwright_types::publish_notes::{
-    LeftAlone, PublishNotes, PullBeside, ReplacedHead, SaidThere, Unheard,
+    LeftAlone, PublishNotes, PullBeside, ReplacedHead, Replacement, SaidThere, Unheard,
 };
 
 /// The purpose of the marker of the comment that says what took the place of what reviewers have seen.
@@ -28,15 +28,23 @@ pub fn list(notes: &PublishNotes, own: Option<u64>) -> String {
 }
 
 fn replaced(replaced: &ReplacedHead, own: Option<u64>) -> String {
-    let ReplacedHead { from, to, told } = replaced;
+    let ReplacedHead { from, to, told, how } = replaced;
     let which = own.map_or_else(|| "This".to_owned(), |number| format!("#{number}"));
-    let told = said(*told).map(|said| format!(", and {said} there"));
-    format!(
-        "{which} was made anew on its base branch: {} took the place of {}. The model was told what it had before{}.",
-        commit_link(to, None),
-        commit_link(from, None),
-        told.unwrap_or_default()
-    )
+    let heads = format!("{} took the place of {}", commit_link(to, None), commit_link(from, None));
+    match how {
+        Replacement::Anew => {
+            let told = said(*told).map(|said| format!(", and {said} there")).unwrap_or_default();
+            format!(
+                "{which} was made anew on its base branch: {heads}. The model was told what it had before{told}."
+            )
+        }
+        Replacement::Resumed => {
+            format!("{which} has more work of the same run, which was resumed: {heads}.")
+        }
+        Replacement::Unaware => format!(
+            "{which} has another change now: {heads}. Another run had made that meanwhile, and the model was not told of it."
+        ),
+    }
 }
 
 /// What was said, in numbers; `None` where nothing was.
@@ -94,8 +102,13 @@ fn counted(count: usize, one: &str, many: &str) -> String {
 /// The comment on a pull request on which people have said something, when another change took the place of what they
 /// looked at. `about` is the issue.
 pub fn replaced_comment(notes: &PublishNotes, about: Option<u64>, run_url: Option<&str>) -> String {
-    let mut out = "**Patchwright has made this anew**".to_owned();
-    if let Some(number) = about {
+    let how = notes.replaced.as_ref().map(|it| it.how).unwrap_or_default();
+    let mut out = match how {
+        Replacement::Anew => "**Patchwright has made this anew**".to_owned(),
+        Replacement::Resumed => "**Patchwright has resumed its work on this**".to_owned(),
+        Replacement::Unaware => "**Patchwright has replaced the change in this**".to_owned(),
+    };
+    if let Some(number) = about.filter(|_| how != Replacement::Resumed) {
         let _ = write!(out, ", because #{number} was worked on again");
     }
     let _ = write!(out, "{}\n\n{}", link(run_url), list(notes, None));

@@ -30,6 +30,23 @@ pub struct ReplacedHead {
     pub to: String,
     /// What the model was told of that which people said there.
     pub told: SaidThere,
+    #[serde(default)]
+    pub how: Replacement,
+}
+
+/// How a head came to take the place of another one.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Replacement {
+    /// The change was made anew, and the model was told what was there.
+    #[default]
+    Anew,
+    /// The run that had made what was there was resumed.
+    Resumed,
+    /// Another run has made what was there, after this one had begun: the model was not told.
+    Unaware,
 }
 
 /// How much was said on a pull request.

@@ -116,6 +116,11 @@ impl Heard {
         heard
     }
 
+    /// The model was told of this conversation.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        self.conversations.contains_key(&number)
+    }
+
     /// How much of what people said on a pull request was told.
     pub(crate) fn told(&self, number: u64) -> SaidThere {
         self.conversations.get(&number).map(|it| it.told).unwrap_or_default()

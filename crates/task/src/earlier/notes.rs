@@ -10,7 +10,7 @@ use patchwright_git::Oid;
 use patchwright_journal::Entry;
 use patchwright_report::{self as report, publish_notes as words};
 use patchwright_types::publish_notes::{
-    LeftAlone, PublishNotes, PullBeside, ReplacedHead, Unheard,
+    LeftAlone, PublishNotes, PullBeside, ReplacedHead, Replacement, Unheard,
 };
 
 /// What was said since the work was asked for, on the issue as it is now and on the pull request that is replaced. Where the
@@ -97,7 +97,32 @@ fn replaced_head(
         (None, tip) => tip?.to_string(),
     };
     let number = open.first()?.number;
-    (from != to).then(|| ReplacedHead { from, to, told: earlier.heard.told(number) })
+    let how = how(run, earlier, place, (from.as_str(), number));
+    (from != to).then(|| ReplacedHead { from, to, told: earlier.heard.told(number), how })
+}
+
+/// A run that was cut off may have left a draft. What it adds when it is resumed is its own work: nobody tells the model of
+/// that, and nothing is made anew.
+fn how(
+    run: &Run<'_>,
+    earlier: Earlier<'_>,
+    place: &BranchTarget,
+    (from, number): (&str, u64),
+) -> Replacement {
+    let pushed = run.folder.find(|entry| match entry {
+        Entry::EffectIntended { effect, key, detail } => {
+            let is_it = effect == "push" && *key == place.branch && detail["commit"] == from;
+            is_it.then_some(())
+        }
+        _ => None,
+    });
+    if pushed.is_some() {
+        Replacement::Resumed
+    } else if earlier.heard.has(number) {
+        Replacement::Anew
+    } else {
+        Replacement::Unaware
+    }
 }
 
 /// Says on the pull requests what concerns those who look there. Without it they are as good, so a failure is only said.

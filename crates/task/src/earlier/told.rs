@@ -1,6 +1,6 @@
 //! What the model is told of the pull requests of earlier runs.
 
-use super::{Becomes, EarlierPull, Said, branch_in_sandbox};
+use super::{Becomes, EarlierPull, Heard, Said, branch_in_sandbox};
 use crate::context::references::LinkedIssues;
 use crate::context::reviews;
 use crate::context::thread::{self, Thread, ThreadContext};
@@ -13,7 +13,8 @@ use patchwright_git::{blocking, hunks};
 use patchwright_prompt::{self as prompt, EarlierPullTask};
 use patchwright_types::task::Trigger;
 
-/// The text for the model, empty without earlier pull requests, and what was left out of it.
+/// The text for the model, empty without earlier pull requests, and what was left out of it. A run that is resumed keeps
+/// the conversation that it has, so nothing is said of what came after that was begun.
 ///
 /// # Errors
 /// When the prompt cannot be made.
@@ -23,8 +24,11 @@ pub(crate) async fn text(
     earlier: &[EarlierPull],
     trigger: Option<&Trigger>,
 ) -> Result<(String, Vec<String>)> {
+    let kept = Heard::kept(&run.folder.path, &run.folder.recorded);
+    let is_told =
+        |pull: &&EarlierPull| kept.as_ref().is_none_or(|heard| heard.has(pull.pull.number));
     let (mut parts, mut notes) = (Vec::new(), Vec::new());
-    for pull in earlier {
+    for pull in earlier.iter().filter(is_told) {
         let context = Context::of(run, &pull.said, &pull.tip.to_string(), trigger);
         let changed = changed(run, workspace, pull).await;
         let branch = branch_in_sandbox(earlier, &workspace.base_branch)
