@@ -6,9 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use expect_test::{Expect, expect};
 use patchwright_forge::Role;
 
+use crate::resume::wait_for;
+use crate::store::full::SmallDisk;
 use crate::support::git_http::{self, Step};
 use crate::support::github::{Fault, GitHub, Kind};
-use crate::support::model::fail;
+use crate::support::model::{call, fail};
 use crate::support::world::{Output, TestWorld, github};
 
 /// Runs `issue` in a world that is wrong in some way.
@@ -523,16 +525,53 @@ fn with_an_image_that_is_not_there() {
 fn with_a_disk_that_fills_up() {
     for kilobytes in [16, 64, 256, 1024, 4096] {
         let world = TestWorld::new(github(), crate::support::world::fix());
-        let output = on_own_disk(&world, ISSUE, &format!("size={kilobytes}k"));
+        let args = &["issue", "acme/app#7"];
+        let output = on_own_disk(&world, args, &format!("size={kilobytes}k"));
         let Some(output) = output else { return };
         let (text, said) = (output.text(), &output.stderr);
-        assert!(matches!(output.code, 1 | 70), "{kilobytes} KB: {text}");
+        assert_eq!(output.code, 1, "{kilobytes} KB: this machine is to blame: {text}");
         assert!(
             said.contains("error: ") && said.contains("No space left"),
             "{kilobytes} KB: {text}"
         );
+        assert!(said.contains("hint: free some space on "), "{kilobytes} KB: {text}");
+        let before = " MB left, and the run may end for it: free some space on the disk";
+        assert!(said.contains(before), "{kilobytes} KB: {text}");
+        assert!(!said.contains("`patchwright doctor`"), "{kilobytes} KB: {text}");
         assert!(!said.contains("panicked"), "{kilobytes} KB: {text}");
         assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
+    }
+}
+
+/// What a model goes on with is paid for, so the run ends as soon as nothing can be kept.
+#[test]
+fn with_a_disk_that_fills_up_while_the_model_works() {
+    for kilobytes in [0, 4, 16, 32] {
+        let Some(disk) = SmallDisk::mount(128 << 20) else { return };
+        let mut turns = crate::support::world::fix();
+        let command = "echo '# more' >> calc.sh; until test -e go; do sleep 0.1; done";
+        turns[2] = call("shell_command", serde_json::json!({"command": command}));
+        let end = turns[4].clone();
+        let state = disk.path().join("state");
+        let world = TestWorld::new(github(), turns)
+            .set("PATCHWRIGHT_STATE_DIR", &state.display().to_string());
+        let child = world.spawn(ISSUE);
+        wait_for(|| world.model.requests().len() == 3);
+        disk.fill(kilobytes << 10);
+        for output in [world.wait(child), world.run(ISSUE)] {
+            let (said, text) = (&output.stderr, output.text());
+            assert_eq!(output.code, 1, "{kilobytes} KB: {text}");
+            for part in ["No space left", "hint: free some space"] {
+                assert!(said.contains(part), "{kilobytes} KB: {part}: {text}");
+            }
+            assert!(!said.contains("`patchwright doctor`"), "{kilobytes} KB: {text}");
+        }
+        assert!(world.github.pulls().is_empty(), "{kilobytes} KB");
+        disk.free();
+        world.model.replace([end.clone(), end]);
+        world.run(ISSUE).expect(0);
+        assert_eq!(world.github.pulls().len(), 1, "{kilobytes} KB");
+        assert_eq!(fs_err::read_dir(state.join("runs")).unwrap().count(), 1, "it was resumed");
     }
 }
 

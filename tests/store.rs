@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::support::postgres::{Postgres, postgres};
 
 mod crowd; // a hundred workers, and a third of them dies
-mod full; // a disk without room
+pub(crate) mod full; // a disk without room
 mod jobs; // who gets which job, and who may write what belongs to it
 mod lanes; // a lane of which somebody has a row
 mod lists; // what pages are made of, and leases that are ended

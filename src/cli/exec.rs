@@ -80,6 +80,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     }
     without_docker(&mut config, env, ui).await;
     let world = World::for_repository(&config, &args.common, env).await?;
+    world.warn_of_disk(ui);
     let request = ExecRequest {
         repository: repository.clone(),
         base: base.map(|base| base_of(&repository, base)),

@@ -99,6 +99,7 @@ pub async fn start(
         ));
     }
     let world = World::for_github(&config, common, env).await?;
+    world.warn_of_disk(ui);
     let IssueReference { repository, number, .. } = issue;
     let request = IssueRequest { repository, number, trigger };
     let report = pipeline::issue(&world, config, request, RunEnvironment::new(ui, env)).await?;

@@ -13,12 +13,12 @@ use crate::support::model::{ModelServer, custom, say};
 use crate::support::world::{FILES, PATCH, TestWorld};
 
 /// A file system of so many bytes, as long as this lives.
-pub(super) struct SmallDisk(tempfile::TempDir);
+pub(crate) struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
     /// `None` where mounting is not allowed, which in CI is a failure.
     #[expect(clippy::disallowed_methods, reason = "whether this is CI")]
-    pub(super) fn mount(bytes: u64) -> Option<SmallDisk> {
+    pub(crate) fn mount(bytes: u64) -> Option<SmallDisk> {
         let folder = tempfile::tempdir().unwrap();
         let size = std::ffi::CString::new(format!("size={bytes}")).unwrap();
         let flags = rustix::mount::MountFlags::empty();
@@ -32,19 +32,19 @@ impl SmallDisk {
         Some(SmallDisk(folder))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
     /// Leaves room for so many bytes.
-    pub(super) fn fill(&self, rest: usize) {
+    pub(crate) fn fill(&self, rest: usize) {
         let mut file = fs_err::File::create(self.path().join("filler")).unwrap();
         while file.write(&[0; 4096]).is_ok_and(|written| written > 0) {}
         let size = file.metadata().unwrap().len();
         file.set_len(size.saturating_sub(rest as u64)).unwrap();
     }
 
-    pub(super) fn free(&self) {
+    pub(crate) fn free(&self) {
         fs_err::remove_file(self.path().join("filler")).unwrap();
     }
 }

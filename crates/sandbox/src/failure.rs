@@ -22,10 +22,12 @@ impl From<SandboxError> for Failure {
     fn from(err: SandboxError) -> Failure {
         // What the public reads has no path in it.
         if let SandboxError::Folder { verb, path, cause } = err {
-            let failure = Failure::sandbox(format!("cannot {verb} a folder of the sandbox"))
-                .hint(Hint::on_this_machine(format!("it is `{path}`")));
             let is_full = cause.kind() == std::io::ErrorKind::StorageFull;
-            let failure = failure.caused_by(without_path(&cause));
+            // It lies in the state folder, whose disk is this machine's.
+            let kind = if is_full { FailureKind::Machine } else { FailureKind::Sandbox };
+            let failure = Failure::new(kind, format!("cannot {verb} a folder of the sandbox"))
+                .hint(Hint::on_this_machine(format!("it is `{path}`")))
+                .caused_by(without_path(&cause));
             return if is_full { failure.hint("free some space on that disk") } else { failure };
         }
         if let SandboxError::GuestFile { path, trouble, hint } = err {

@@ -7,6 +7,7 @@
 pub mod client;
 pub mod collected;
 mod connection;
+pub mod disk;
 pub mod docker;
 pub mod egress;
 mod environment;

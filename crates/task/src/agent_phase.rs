@@ -267,6 +267,9 @@ async fn work_on(
         *why = format!("{why} ({exit_reason})");
     }
     stop(run, sandbox).await;
+    if let StopKind::Machine(failure) = stopped.reason {
+        return Err(failure);
+    }
     let HandedOver { change, is_salvaged } = handed;
     let change = change.filter(|change| {
         !change.files.is_empty() || !change.refused.is_empty() || !change.ignored.is_empty()

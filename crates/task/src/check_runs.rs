@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::asked;
 use super::ending;
+use super::failures;
 use super::packing::Packing;
 use super::run::Run;
 use crate::verify::{self, PlannedCheck};
@@ -294,7 +295,9 @@ pub(super) async fn boot(
         services: run.services.to_start(),
     };
     let starting = async { Ok(run.world.sandbox.start(&spec).await?) };
-    let running = ending::started(run, starting).await.map_err(|err| with_limits(run, err))?;
+    let running = ending::started(run, starting)
+        .await
+        .map_err(|err| with_limits(run, failures::of_disk(err, &run.world.state)))?;
     for line in run.services.started(&running.services) {
         run.environment.ui.say(&line);
     }
@@ -306,11 +309,16 @@ pub(super) async fn fill(run: &Run<'_>, running: &Running, tree: &Packing) -> Re
     let tree = tree.tree().await?;
     let uploading = async { Ok(tree.upload(&running.client).await) };
     if let Err(err) = ending::started(run, uploading).await? {
+        let failure =
+            Failure::sandbox("the tree could not be copied into the sandbox").caused_by(err);
+        // Before the sandbox is removed, which makes room.
+        let failure = failures::of_disk(failure, &run.world.state);
+        if failure.kind == FailureKind::Machine {
+            return Err(failure);
+        }
         let why = ending::exit_reason(run, running).await;
-        return Err(Failure::sandbox("the tree could not be copied into the sandbox")
-            .caused_by(err)
-            .hint(why.unwrap_or_else(|| "run `patchwright doctor`".to_owned())))
-        .map_err(|err| with_limits(run, err));
+        let failure = failure.hint(why.unwrap_or_else(|| "run `patchwright doctor`".to_owned()));
+        return Err(with_limits(run, failure));
     }
     Ok(())
 }

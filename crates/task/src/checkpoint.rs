@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use tokio::sync::Mutex;
 
 use super::agent_phase::Phase;
+use super::failures;
 use super::workspace::failure;
 use patchwright_agent::checkpoints::{self, Checkpoint, RestoredWorkspace};
 use patchwright_base::error::{Failure, Result};
@@ -17,6 +18,7 @@ use patchwright_git::{GitError, Oid, blocking, display_path, printable};
 use patchwright_guest::protocol::Checkpointed;
 use patchwright_journal::{Entry, Journal, Line, NotRecorded};
 use patchwright_sandbox::client::{Client, CollectLimits, CollectedTree};
+use patchwright_sandbox::disk;
 use patchwright_tools::checkpoints::Recorder;
 
 /// The repository of the checkpoints in the run's folder.
@@ -135,7 +137,8 @@ impl Checkpoints {
         let difference =
             difference.map_err(|err| failure(err, "cannot read the tree to begin with"))?;
         difference.restore(&self.client).await.map_err(|err| {
-            Failure::sandbox("the workspace could not be prepared").caused_by(err)
+            let message = "the workspace could not be prepared";
+            failures::of_disk(Failure::sandbox(message).caused_by(err), self.journal.path())
         })?;
         self.record(None).await
     }
@@ -195,7 +198,8 @@ impl Checkpoints {
         difference: Difference,
     ) -> Result<RestoredWorkspace> {
         difference.restore(&self.client).await.map_err(|err| {
-            Failure::sandbox("the workspace could not be put back into the sandbox").caused_by(err)
+            let message = "the workspace could not be put back into the sandbox";
+            failures::of_disk(Failure::sandbox(message).caused_by(err), self.journal.path())
         })?;
         let mut last = self.last.lock().await;
         last.snapshot.tree = checkpoint.tree.parse().unwrap_or(self.base);
@@ -282,6 +286,12 @@ impl Recorder for Checkpoints {
         let mut last = self.last.lock().await;
         let made = match self.make(&mut last).await {
             Ok(made) => made,
+            Err(why) if disk::is_to_blame(&why, self.journal.path()) => {
+                // The next turns would be paid for, and could write nothing.
+                let failure = Failure::machine("the workspace cannot be recorded");
+                let failure = failure.caused_by(anyhow::anyhow!(why));
+                return Err(failures::of_disk(failure, self.journal.path()));
+            }
             Err(_) if last.is_stale => return Ok(()),
             Err(why) => {
                 last.is_stale = true;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::agent_phase::Phase;
 use super::collected;
+use super::failures;
 use super::run::Run;
 use patchwright_agent::{StopKind, Stopped};
 use patchwright_base::error::{Failure, FailureKind, Result};
@@ -135,6 +136,10 @@ pub(super) async fn hand_over(
         StopKind::Sandbox(why) => why.clone(),
         _ => match collect(phase, sandbox).await {
             Ok(change) => return HandedOver { change: Some(change), is_salvaged: false },
+            Err(failure) if failure.kind == FailureKind::Machine && !phase.run.is_interrupted() => {
+                stopped.reason = StopKind::Machine(failure);
+                return HandedOver::default();
+            }
             Err(failure) => in_one_line(failure),
         },
     };
@@ -175,13 +180,18 @@ pub(super) async fn collect(phase: &Phase<'_>, sandbox: &Running) -> Result<Chan
     let limits = CollectLimits::at_least(policy.max_files, policy.max_bytes);
     let collected = phase.workspace.collect(&sandbox.client, limits);
     let silent = || Failure::sandbox("the sandbox did not hand over the changes in time");
-    let mut change = waited(phase.run, CHANGE, collected).await.ok_or_else(silent)??;
+    let collected = waited(phase.run, CHANGE, collected).await.ok_or_else(silent)?;
+    let mut change =
+        collected.map_err(|failure| failures::of_disk(failure, &phase.run.world.state))?;
     collected::add_from_before(phase.run, &mut change);
     Ok(change)
 }
 
 /// How a run ended whose change could not be had.
 pub(super) fn uncollected(failure: Failure) -> StopKind {
+    if failure.kind == FailureKind::Machine {
+        return StopKind::Machine(failure);
+    }
     StopKind::Sandbox(in_one_line(failure))
 }
 

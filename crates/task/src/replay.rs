@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::lanes::ReplyScheduler;
 use super::workspace::{Additions, Workspace};
-use super::{equip, fallbacks, recorded_tools};
+use super::{equip, failures, fallbacks, recorded_tools};
 use crate::world::World;
 use patchwright_agent::fallback::{Fallbacks, ModelSetup};
 use patchwright_agent::{Agent, AgentEvent, AgentSpec, StopKind, Stopped};
@@ -136,7 +136,8 @@ async fn again(
 ) -> Result<ReplayReport> {
     let tree = workspace.pack(&recording.config.container, Additions::default()).await?;
     tree.upload(&running.client).await.map_err(|err| {
-        Failure::sandbox("the tree could not be copied into the sandbox").caused_by(err)
+        let message = "the tree could not be copied into the sandbox";
+        failures::of_disk(Failure::sandbox(message).caused_by(err), &world.state)
     })?;
     drop(tree);
     let stopped = converse(world, recording, conductor, running, ui).await?;

@@ -25,9 +25,9 @@ use patchwright_git::tree::{
     self, ArchiveOptions, Change, FetchedCommit, FolderEntry, FolderEntryKind,
 };
 use patchwright_git::{GitError, Oid, blocking};
-use patchwright_sandbox::ContainerLimits;
 use patchwright_sandbox::client::{Client, CollectLimits};
 use patchwright_sandbox::packed::Packed;
+use patchwright_sandbox::{ContainerLimits, disk};
 use patchwright_types::task::ExecRequest;
 
 /// Most files that setup depends on.
@@ -492,6 +492,7 @@ pub fn failure(error: GitError, message: &str) -> Failure {
         GitError::Forbidden { .. } => {
             failure.hint("give the token `contents: write` for this repository")
         }
+        GitError::Machine(why) if why.contains("No space left") => failure.hint(disk::MAKE_ROOM),
         GitError::Machine(_) => {
             failure.hint("check free space and permissions of the state folder")
         }

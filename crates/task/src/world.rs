@@ -14,6 +14,7 @@ use patchwright_base::error::{Failure, Result};
 use patchwright_base::nearby;
 use patchwright_base::ownership;
 use patchwright_base::redact::Redactor;
+use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_config::{Config, SandboxChoice};
 use patchwright_forge::Forge;
@@ -27,10 +28,10 @@ use patchwright_provider::endpoint;
 use patchwright_provider::http;
 use patchwright_provider::item::Wire;
 use patchwright_provider::{Provider, ToolDeclaration};
-use patchwright_sandbox::Sandbox;
 use patchwright_sandbox::docker::DockerSandbox;
 use patchwright_sandbox::kubernetes::{KubernetesSandbox, OwnPod, PodSettings};
 use patchwright_sandbox::local::LocalSandbox;
+use patchwright_sandbox::{Sandbox, disk};
 use patchwright_tools::host::web_search::SearchEngine;
 use patchwright_tools::mcp::headers::Headers;
 use patchwright_tools::profile::{self, Profile};
@@ -162,6 +163,13 @@ impl World {
         let http = http::client()?;
         let models = Models::open(config, env, &http)?;
         World::build(None, models, config, common, env, http).await
+    }
+
+    /// Says before a run begins that the disk of the state folder has too little room for it.
+    pub fn warn_of_disk(&self, ui: Ui) {
+        if let Some(short) = disk::shortage(&self.state) {
+            ui.warn(&format!("{short}, and the run may end for it: {}", disk::MAKE_ROOM));
+        }
     }
 
     /// A world without a network: prepared replies, and a forge that is already there.
@@ -431,8 +439,11 @@ pub fn state_dir(common: &Common, env: &Env) -> Result<PathBuf> {
     let state = state.unwrap_or_else(|| env.state_dir());
     let unusable = |err: std::io::Error| {
         Failure::machine(format!("the state folder `{}` cannot be written", state.display()))
+            .hint(match err.kind() {
+                std::io::ErrorKind::StorageFull => disk::MAKE_ROOM,
+                _ => "choose a folder that you can write to with `--state-dir`",
+            })
             .caused_by(err)
-            .hint("choose a folder that you can write to with `--state-dir`")
     };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&state).map_err(unusable)?;
     if let Some(why) = ownership::intrusion(&state).map_err(unusable)? {

@@ -9,14 +9,12 @@ use std::time::{Duration, Instant};
 use super::Outages;
 use crate::batch::lease::HeldJob;
 use crate::store::StoreResult;
-use patchwright_sandbox::EngineTrouble;
+use patchwright_sandbox::{EngineTrouble, disk};
 use patchwright_task::world;
 use patchwright_types::campaign::Millis;
 
 /// Between two looks: each writes a small file.
 const LOOK: Duration = Duration::from_secs(5);
-/// With less than this a run would not get far.
-const LEAST: u64 = 32 << 20;
 /// What is written to find out whether anything can be.
 const PROBE: &[u8] = &[b'x'; 4096];
 
@@ -75,16 +73,11 @@ impl Outages {
 
 /// Why a folder takes nothing.
 fn trouble(state: &Path) -> Option<String> {
-    let name = state.display();
-    // By what is free for everybody: the rest is root's, who is told by the write.
-    if let Ok(of) = rustix::fs::statvfs(state)
-        && let free = of.f_bavail.saturating_mul(of.f_frsize)
-        && free < LEAST
-    {
-        let megabytes = free >> 20;
-        return Some(format!("the disk of `{name}` has only {megabytes} MB left"));
+    if let Some(short) = disk::shortage(state) {
+        return Some(short);
     }
     if let Err(err) = write_probe(state) {
+        let name = state.display();
         return Some(format!("the state folder `{name}` takes no files: {err}"));
     }
     let (part, err) = world::closed_part(state)?;
