@@ -1,7 +1,7 @@
 //! The same command once more, from another person, on another machine, or when things have changed since.
 
 use patchwright_forge::Role;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{PULL, answers, conversation, say_on_pull, with_pull};
 use crate::action_pulls::told;
@@ -278,8 +278,14 @@ fn a_signal_ends_a_run_whose_answer_is_not_taken() {
     let output = signalled(&world, child, "INT");
     assert_eq!(output.code, 130, "{}", output.text());
     assert!(tried(&world) < 4, "it did not try to the end");
+    let conclusion = || {
+        let result: Value = serde_json::from_str(&world.result("result.json")).unwrap();
+        result["conclusion"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(conclusion(), "interrupted");
     world.github.world().faults.clear();
     world.run(&["respond", &url]).expect(0);
+    assert_eq!(conclusion(), "done");
     assert_eq!((answers(&world, PULL).len(), world.model.requests().len()), (1, 1));
 }
 

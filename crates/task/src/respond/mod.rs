@@ -33,7 +33,7 @@ use std::path::PathBuf;
 use admit::AdmittedCommand;
 
 use super::run::{Run, RunEnvironment, Start};
-use super::{decide, kept_work, network};
+use super::{decide, kept_work, network, salvage};
 use crate::fork;
 use crate::review::run::ReviewReport;
 use crate::world::World;
@@ -119,6 +119,15 @@ impl CommandReply {
         let (change, evidence) = (None, Evidence::default());
         let outcome = Outcome { conclusion, reason, change, evidence, ..outcome };
         CommandReply { outcome: Some(outcome), ..self }
+    }
+
+    /// The files of the run say that nobody has been told of its work. What is pushed is there, told or not.
+    fn is_not_told(&self, run: &Run<'_>, failure: &Failure) {
+        if let (Some(outcome), None, DoneBy::ItsRun) =
+            (&self.outcome, &self.published, &self.done_by)
+        {
+            salvage::write_failed(run, outcome, None, failure);
+        }
     }
 
     /// With something more to say in its answer, where it has one.
@@ -243,7 +252,8 @@ async fn end(
     if let Some(body) = answer.body.take() {
         let marker = if is_open { admitted.trouble_marker() } else { admitted.marker(run) };
         let posting = answer::post(run, admitted, &marker, &body);
-        answer_url = run.unless_interrupted(posting).await?;
+        let posted = run.unless_interrupted(posting).await;
+        answer_url = posted.inspect_err(|failure| answer.is_not_told(run, failure))?;
     }
     run.tell_files();
     run.tell(&Event::CommandResult(Box::new(CommandResult {
