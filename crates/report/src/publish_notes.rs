@@ -145,6 +145,21 @@ mod tests {
     }
 
     #[test]
+    fn the_model_is_said_to_know_what_was_there_only_where_it_was_told() {
+        for (how, begins, is_told) in [
+            (Replacement::Anew, "#8 was made anew on its base branch: ", true),
+            (Replacement::Resumed, "#8 has more work of the same run, which was resumed: ", false),
+            (Replacement::Unaware, "#8 has another change now: ", false),
+        ] {
+            let (from, to) = ("a".repeat(40), "b".repeat(40));
+            let line =
+                replaced(&ReplacedHead { from, to, told: SaidThere::default(), how }, Some(8));
+            assert!(line.starts_with(begins), "{line}");
+            assert_eq!(line.contains("The model was told"), is_told, "{line}");
+        }
+    }
+
+    #[test]
     fn what_came_too_late_is_named_with_its_page() {
         let url = "https://github.com/acme/app/issues/7#issuecomment-1";
         let all = |edited, comments| Unheard {
