@@ -18,8 +18,7 @@ use super::publish::Origin;
 use super::resumption::{AbandonedRun, RequestedWork};
 use super::review::admit::AdmittedReview;
 use super::services::RunServices;
-use super::signals;
-use super::signals::Cause;
+use super::signals::{self, Cause};
 use super::submodules::Submodules;
 use super::workspace::{Additions, Rules, Workspace};
 use crate::world::World;
@@ -347,20 +346,16 @@ impl Run<'_> {
     /// The result of a run, or what ended it from outside: whatever came of the work then, it is not
     /// reported as the run's own end.
     pub(super) fn or_interruption<T>(&self, result: Result<T>) -> Result<T> {
-        match (interrupted(&self.environment), result) {
-            (None, result) => result,
-            (Some(_), Err(failure)) => Err(self.as_interrupted(failure).hint(self.files_hint())),
-            (Some(failure), Ok(_)) => Err(failure.hint(self.files_hint())),
-        }
+        let Some(interruption) = interrupted(&self.environment) else { return result };
+        let failure = result.err().map_or(interruption, |failure| self.as_interrupted(failure));
+        Err(failure.hint(self.files_hint()))
     }
 
     /// A failure as that of a run which something has ended from outside. One that says so already also says what had been
     /// done by then.
     pub(super) fn as_interrupted(&self, failure: Failure) -> Failure {
-        match interrupted(&self.environment) {
-            Some(interruption) if interruption.message != failure.message => interruption,
-            Some(_) | None => failure,
-        }
+        let interruption = interrupted(&self.environment);
+        interruption.filter(|it| it.message != failure.message).unwrap_or(failure)
     }
 
     /// Says how the run ended, when that is not plain from what else was said. What failed is said
