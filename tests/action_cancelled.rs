@@ -1,11 +1,11 @@
 //! A job that is cancelled: its runner interrupts the process, terminates it after 7.5 seconds, and kills it after
 //! another 2.5. How soon GitHub answers meanwhile decides what is told there, and nothing else.
 
-use std::process::Command;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use patchwright_forge::Role;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::action::{labeled, outputs};
@@ -23,11 +23,10 @@ fn cancelled(world: &TestWorld, latency: Duration) -> Output {
     until(world, |journal| journal.matches("\"is\":\"call_started\"").count() == 4);
     world.github.fault_times("acme/app", Trouble::Slow(latency), 1_000);
     let (ended, waits) = mpsc::channel::<()>();
-    let (id, began) = (child.id().to_string(), Instant::now());
+    let pid = Pid::from_child(&child);
     let runner = std::thread::spawn(move || {
-        for (signal, patience) in [("INT", 7_500), ("TERM", 2_500), ("KILL", 0)] {
-            let sent = Command::new("kill").args([&format!("-{signal}"), &id]).status();
-            assert!(sent.unwrap().success());
+        for (signal, patience) in [(Signal::INT, 7_500), (Signal::TERM, 2_500), (Signal::KILL, 0)] {
+            kill_process(pid, signal).unwrap();
             let waited = waits.recv_timeout(Duration::from_millis(patience));
             if waited != Err(RecvTimeoutError::Timeout) {
                 return;
@@ -37,8 +36,6 @@ fn cancelled(world: &TestWorld, latency: Duration) -> Output {
     let output = world.wait(child);
     drop(ended);
     runner.join().unwrap();
-    let took = began.elapsed();
-    assert!(took < Duration::from_secs(10), "{took:?}: {}", output.text());
     output
 }
 
@@ -68,7 +65,7 @@ fn a_cancelled_job_says_how_it_ended_at_the_usual_pace_of_github() {
 #[test]
 fn a_cancelled_job_has_its_outputs_when_github_does_not_answer() {
     let world = world();
-    let output = cancelled(&world, Duration::from_secs(60));
+    let output = cancelled(&world, Duration::from_mins(1));
     assert_eq!(output.code, 130, "{}", output.text());
     let outputs = outputs(&world);
     assert!(outputs.contains("conclusion = interrupted"), "{outputs}");

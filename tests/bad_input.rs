@@ -554,7 +554,7 @@ fn with_a_disk_that_fills_up_while_the_model_works() {
         let end = turns[4].clone();
         let state = disk.path().join("state");
         let world = TestWorld::new(github(), turns)
-            .set("PATCHWRIGHT_STATE_DIR", &state.display().to_string());
+            .set("PATCHWRIGHT_STATE_DIR", state.display().to_string());
         let child = world.spawn(ISSUE);
         wait_for(|| world.model.requests().len() == 3);
         disk.fill(kilobytes << 10);

@@ -250,8 +250,10 @@ fn a_run_that_is_interrupted_with_its_sandbox_says_that_it_was_interrupted() {
     wait_for(|| world.model.requests().len() == 1);
     let inside = below(&child.id().to_string());
     assert!(!inside.is_empty());
-    let stop = std::process::Command::new("kill").arg("-STOP").args(inside).status();
-    assert!(stop.unwrap().success());
+    for id in inside {
+        let pid = rustix::process::Pid::from_raw(id.parse().unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    }
     assert_eq!(signalled(&world, child, "TERM").code, 143);
     let result = fs_err::read(world.path("out/result.json")).unwrap();
     let result: serde_json::Value = serde_json::from_slice(&result).unwrap();

@@ -163,6 +163,20 @@ fn swap() -> Turn {
     call("shell_command", json!({"command": "echo swap me"}))
 }
 
+/// Whoever wrote the hooks learns of those that fail.
+#[track_caller]
+fn notes_failed_hooks(world: &TestWorld) {
+    let result = fs_err::read_to_string(world.path("out/result.json")).unwrap();
+    let result: Value = serde_json::from_str(&result).unwrap();
+    for note in [
+        "a hook failed before a call of `read_file`, and the call was not run (said once): \
+         `echo broken >&2; exit 7`: exit code 7: broken",
+        "a hook failed after a call of `view_image` (said once): `exit 9`: exit code 9",
+    ] {
+        assert_eq!(result["provenance"]["input_notes"].to_string().matches(note).count(), 1);
+    }
+}
+
 #[test]
 fn hooks_change_deny_and_remark_and_the_journal_says_what_ran() {
     let world = ran(
@@ -198,17 +212,7 @@ fn hooks_change_deny_and_remark_and_the_journal_says_what_ran() {
         "{}",
         answer(&world, 5)
     );
-
-    // Whoever wrote the hooks learns of those that fail: while the run goes on, and in its result.
-    let result = fs_err::read_to_string(world.path("out/result.json")).unwrap();
-    let result: Value = serde_json::from_str(&result).unwrap();
-    for note in [
-        "a hook failed before a call of `read_file`, and the call was not run (said once): \
-         `echo broken >&2; exit 7`: exit code 7: broken",
-        "a hook failed after a call of `view_image` (said once): `exit 9`: exit code 9",
-    ] {
-        assert_eq!(result["provenance"]["input_notes"].to_string().matches(note).count(), 1);
-    }
+    notes_failed_hooks(&world);
 
     let patch = fs_err::read_to_string(world.path("out/change.patch")).unwrap();
     assert!(!patch.contains("b/calc.sh"), "the patch was denied: {patch}");

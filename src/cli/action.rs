@@ -158,14 +158,13 @@ async fn work(env: &Env, ui: Ui) -> Result<EventOutcome> {
         let learned = Box::pin(learn::start(config, &flags.common, request, env, ui)).await?;
         return Ok(EventOutcome::Learn(Box::new(learned)));
     }
-    let (decision, expected) = match prompted(&config, env)? {
-        Some(request) => (Decision::Run(EventTask::Prompt(request)), None),
-        None => {
-            let event = event(env)?;
-            let decision = decide(&event, &TriggerConfig::of(&config));
-            let expected = expected(&event, &decision);
-            (decision, expected)
-        }
+    let (decision, expected) = if let Some(request) = prompted(&config, env)? {
+        (Decision::Run(EventTask::Prompt(request)), None)
+    } else {
+        let event = event(env)?;
+        let decision = decide(&event, &TriggerConfig::of(&config));
+        let expected = expected(&event, &decision);
+        (decision, expected)
     };
     let is_posted = input(env, "post-from").is_some() && expected.is_some();
     if let Decision::Ignored(why) = &decision

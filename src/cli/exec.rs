@@ -89,7 +89,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     };
     let wants_output = config.output_schema.is_some();
     let environment = RunEnvironment { out: args.out.clone(), ..RunEnvironment::new(ui, env) };
-    let report = pipeline::exec(&world, config, request, environment).await?;
+    let report = Box::pin(pipeline::exec(&world, config, request, environment)).await?;
     match (&report.outcome.output, wants_output) {
         (Some(output), _) => ui.data(&format!("{output:#}")),
         // Whoever reads JSON gets that or nothing.

@@ -428,23 +428,20 @@ async fn evidence(
     let (Some(change), Some(commit)) = (&judged.change, judged.commit) else {
         return Ok(checks.without_change(&worked.baseline));
     };
-    if !judged.judgement.violations.is_empty() || run.is_interrupted() {
-        return Ok(checks.without_change(&worked.baseline));
-    }
-    // A sandbox that is gone, or says nothing, takes its engine with it as a rule.
-    if worked.is_salvaged || matches!(worked.stopped.reason, StopKind::Sandbox(_)) {
-        return Ok(checks.without_change(&worked.baseline));
-    }
     let checked = worked.checked.as_ref().filter(|checked| checked.tree == Some(change.tree));
     let has_time = !run.remaining().is_zero();
+    let is_unfit = !judged.judgement.violations.is_empty();
+    // A sandbox that is gone, or says nothing, takes its engine with it as a rule.
+    let is_gone = worked.is_salvaged || matches!(worked.stopped.reason, StopKind::Sandbox(_));
     // Without time left every check would be said to have taken too long.
-    if checked.is_none() && !has_time {
+    let may_run = has_time && !is_unfit && !is_gone && !run.is_interrupted();
+    if checked.is_none() && !may_run {
         return Ok(checks.without_change(&worked.baseline));
     }
     let paths = change.files.iter().map(|file| file.path.clone()).collect();
     let checks = checks.of_change(rules, paths).await?;
     let mut baseline = worked.baseline.clone();
-    if job.baseline != Baseline::None && has_time {
+    if job.baseline != Baseline::None && may_run {
         checks.complete(run, image, workspace, &mut baseline).await?;
     }
     if let Some(checked) = checked {
