@@ -653,7 +653,7 @@ fn payloads_that_cannot_be_are_failures() {
 
 /// Anybody can have a branch of that name, or one with that commit.
 #[test]
-fn a_forks_pull_request_is_found_by_repository_branch_and_commit_together() {
+fn a_pull_request_is_found_by_repository_branch_and_commit_together() {
     let repository = |owner: &str| RepositoryId { owner: owner.to_owned(), name: "app".to_owned() };
     let sha = "abcdef0123456789abcdef0123456789abcdef01";
     let pull = PullRequest {
@@ -681,8 +681,9 @@ fn a_forks_pull_request_is_found_by_repository_branch_and_commit_together() {
     };
     let source = HeadBranch { repository: repository("mallory"), branch: "fix".to_owned() };
     assert!(source.has(&pull, sha) && source.has(&pull, &sha.to_uppercase()));
+    // Who may ask for what on a pull request of the repository itself is not decided here.
+    assert!(source.has(&PullRequest { is_fork: false, ..pull.clone() }, sha));
     for (about, other) in [
-        ("not a fork", PullRequest { is_fork: false, ..pull.clone() }),
         ("another branch", PullRequest { head_branch: "Fix".to_owned(), ..pull.clone() }),
         ("another commit", PullRequest { head_sha: "2".repeat(40), ..pull.clone() }),
         ("a deleted fork", PullRequest { head_repository: None, ..pull.clone() }),
