@@ -19,15 +19,17 @@ pub use self::target_error::{RetryDecision, TargetError};
 
 use super::attempts;
 use super::earlier;
-use super::folder::RunFolder;
+use super::folder::{RunFolder, given_up};
 use super::guard;
 use super::job::Job;
 use super::pipeline;
 use super::progress::Progress;
+use super::respond::fix;
 use super::run::{DEPTH, Run, RunEnvironment, Start, interrupted, interruption};
 use super::signals::Cause;
 use super::workspace::{Checkout, Workspace};
 use crate::world::World;
+use patchwright_agent::budget;
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_config::{Config, Mode};
 use patchwright_forge::{ForgeError, Repository, same_repository};
@@ -308,12 +310,22 @@ pub fn unfinished_run(world: &World, task: &Task) -> (Option<String>, f64) {
     (run, spending.cost_usd)
 }
 
+/// Dollars of the runs whose place `run` has taken: they are in no outcome.
+pub fn given_up_before(world: &World, run: &str) -> f64 {
+    let folder = world.state.join("runs").join(run);
+    let before = given_up::spent_before(&folder).unwrap_or_else(|failure| {
+        tracing::warn!(%failure, "a journal cannot be read: what its run has cost is not counted");
+        Vec::new()
+    });
+    before.iter().map(|spending| spending.cost_usd).sum()
+}
+
 fn unfinished(world: &World, task: &Task) -> (Option<String>, Spending) {
     let (run, spending) = match RunFolder::unfinished_folder(world, task) {
         Ok(None) => return (None, Spending::default()),
         Ok(Some(folder)) => {
             let run = folder.file_name().map(|name| name.to_string_lossy().into_owned());
-            (run, attempts::spent(&folder))
+            (run, all_spent(&folder))
         }
         Err(failure) => (None, Err(failure)),
     };
@@ -322,6 +334,21 @@ fn unfinished(world: &World, task: &Task) -> (Option<String>, Spending) {
         most(&task.limits)
     });
     (run, spending)
+}
+
+/// With the runs whose place it has taken, and the run of the issue that it has begun for a comment.
+fn all_spent(folder: &Path) -> Result<Spending> {
+    let mut spending = attempts::spent(folder)?;
+    let issue_run = fix::issue_run_in(folder);
+    for folder in [Some(folder), issue_run.as_deref()].into_iter().flatten() {
+        for before in given_up::spent_before(folder)? {
+            budget::add(&mut spending, &before);
+        }
+    }
+    if let Some(folder) = issue_run {
+        budget::add(&mut spending, &attempts::spent(&folder)?);
+    }
+    Ok(spending)
 }
 
 impl Attempt {

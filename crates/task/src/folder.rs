@@ -4,6 +4,7 @@
 //! same command again finds it here and resumes it. The lock is the kernel's, so it never
 //! outlives its process.
 
+pub(crate) mod given_up;
 mod same_work;
 pub(crate) mod settled;
 
@@ -68,11 +69,13 @@ impl RunFolder {
             if abandoned == Some(id.as_str()) {
                 // Nobody has judged what is in them.
                 let _ = drop_checkpoints(&path);
-            } else if let Some((id, journal, recorded)) = resume(&id, &path, task, world)? {
+                return RunFolder::fresh(world, at, pointer, lock, Some(&id));
+            }
+            if let Some((id, journal, recorded)) = resume(&id, &path, task, world)? {
                 return Ok(RunFolder { id, path, journal, recorded, pointer, _lock: Some(lock) });
             }
         }
-        RunFolder::fresh(world, at, pointer, lock)
+        RunFolder::fresh(world, at, pointer, lock, None)
     }
 
     /// The run of another task that has not ended in the folder that is asked for. A fresh run sets it aside, and nobody
@@ -93,7 +96,7 @@ impl RunFolder {
         let locks = world.state.join("locks");
         create_private(&locks)?;
         let lock = tempfile::tempfile_in(&locks).map_err(|err| unwritable(&locks, err))?;
-        RunFolder::fresh(world, None, None, lock)
+        RunFolder::fresh(world, None, None, lock, None)
     }
 
     fn fresh(
@@ -101,6 +104,7 @@ impl RunFolder {
         at: Option<&Path>,
         pointer: Option<PathBuf>,
         lock: File,
+        given_up: Option<&str>,
     ) -> Result<RunFolder> {
         let id = fresh_id(world);
         let path = at.map_or_else(|| world.state.join("runs").join(&id), Path::to_path_buf);
@@ -116,6 +120,10 @@ impl RunFolder {
         drop_checkpoints(&path)?;
         let journal = Journal::create(&path, world.clock, world.redaction())?;
         observe(&journal, world, None);
+        // Before the pointer leads here, so that a process which is killed in between gives it up once more.
+        if let (Some(run), None) = (given_up, at) {
+            write_atomically(&path.join(given_up::FILE), run.as_bytes())?;
+        }
         if let Some(pointer) = &pointer {
             create_private(&world.state.join("unfinished"))?;
             write_atomically(pointer, id.as_bytes())?;

@@ -42,6 +42,21 @@ impl EventOutcome {
         }
     }
 
+    /// The run that did the work: for a comment it may be another one than the comment's.
+    pub fn worked(&self) -> Option<&str> {
+        match self {
+            EventOutcome::Issue(ended) => Some(&ended.outcome.run),
+            EventOutcome::Review(ended) => Some(&ended.reviewed.run),
+            EventOutcome::Respond(responded) => match &responded.review {
+                Some(ended) => Some(&ended.reviewed.run),
+                None => Some(&responded.outcome.run),
+            },
+            EventOutcome::Learn(learned) => Some(&learned.outcome.run),
+            EventOutcome::Triage(ended) => Some(&ended.triaged.run),
+            EventOutcome::Queue(_) | EventOutcome::Ignored(_) => None,
+        }
+    }
+
     /// One line: the address of the result, or why there is no result.
     pub fn line(&self) -> String {
         let text = match self {

@@ -25,7 +25,7 @@ use patchwright_task::react::{self, EventOutcome};
 use patchwright_task::world::World;
 use patchwright_types::campaign::{Delivery, JobEnd, Millis, millis_of};
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::task::{Task, TaskKind};
+use patchwright_types::task::Task;
 
 /// The wait before the second attempt; doubled each time.
 const FIRST_WAIT: Duration = Duration::from_mins(1);
@@ -89,11 +89,10 @@ impl DeliveryOutcome {
         DeliveryOutcome { run, cost_usd, ..self }
     }
 
-    /// With what an earlier delivery's run had used that was not at its end, and that was not resumed: no other delivery
-    /// counts it.
-    fn beside(self, (left, cost_usd): (Option<String>, f64)) -> DeliveryOutcome {
-        let is_given_up = left.is_some() && self.run.is_some() && left != self.run;
-        let cost_usd = if is_given_up { self.cost_usd + cost_usd } else { self.cost_usd };
+    /// With what the runs had used that its run has taken the place of: no other delivery counts them.
+    fn with_given_up(self, held: &HeldJob, world: &World, run: Option<&str>) -> DeliveryOutcome {
+        let Some(run) = run.filter(|_| is_over(held, &self.end)) else { return self };
+        let cost_usd = self.cost_usd + campaign::given_up_before(world, run);
         DeliveryOutcome { cost_usd, ..self }
     }
 }
@@ -227,8 +226,6 @@ async fn handle(
     let model = observe(&mut world, &fleet.outages, None);
     let watched = LeasedRun::new(fleet, held);
     let environment = watched.environment.clone();
-    let left = task.as_ref().filter(|task| may_be_given_up(task));
-    let left = left.map(|task| campaign::unfinished_run(&world, task));
     let reacted = react::react(&world, config, decision, environment).await;
     let became = came_to(fleet, held, delivery, (&reacted, &model)).await?;
     // What goes back into the queue has done nothing yet.
@@ -237,13 +234,11 @@ async fn handle(
     }
     // A run that came to an outcome has said what it used.
     let is_told = became.run.is_some() || became.conclusion == "ignored";
-    let became = if is_told { became } else { became.with_cost(held, &world, task.as_ref()) };
-    Ok(became.beside(left.unwrap_or_default()))
-}
-
-/// Whether an unfinished run of such a task may turn out to be about something else by now, and is begun anew then.
-fn may_be_given_up(task: &Task) -> bool {
-    matches!(task.kind, TaskKind::Issue(_) | TaskKind::Review(_))
+    if !is_told {
+        return Ok(became.with_cost(held, &world, task.as_ref()));
+    }
+    let worked = reacted.ok().and_then(|reacted| reacted.worked().map(str::to_owned));
+    Ok(became.with_given_up(held, &world, worked.as_deref()))
 }
 
 /// What a run came to, or why it came to nothing; `model` is what became of its last request.

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::fork::{Attempt, AttemptRunner};
 pub use self::replayed::conversation;
-pub(super) use self::spent::spent;
+pub(crate) use self::spent::spent;
 use super::job::{Job, Subject};
 use super::pipeline::{FinishedJob, PreparedJob};
 use super::progress::Progress;

@@ -1,6 +1,6 @@
 //! `fix`: commits on the branch of the pull request; on an issue, the issue's own flow.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -209,6 +209,20 @@ fn words_of(asked: &str) -> Option<String> {
 /// How the journal calls the run of the issue that works for a command; its key is that run's id.
 const ISSUE_RUN: &str = "issue_run";
 
+fn begun_for_issue(entry: &Entry) -> Option<String> {
+    match entry {
+        Entry::EffectIntended { effect, key, .. } if effect == ISSUE_RUN => Some(key.clone()),
+        _ => None,
+    }
+}
+
+/// The folder of the newest run of the issue that the command in this folder has begun.
+pub(crate) fn issue_run_in(folder: &Path) -> Option<PathBuf> {
+    let (lines, _) = journal::read_until_damage(&folder.join(journal::FILE));
+    let id = lines.iter().rev().find_map(|line| begun_for_issue(&line.entry))?;
+    Some(folder.with_file_name(id)).filter(|folder| folder.is_dir())
+}
+
 /// The run of the issue, at its end.
 struct IssueRun {
     outcome: Outcome,
@@ -221,11 +235,7 @@ impl IssueRun {
     /// The run that a killed attempt of this one had begun, where it has come to its end and only the answer is
     /// missing. One whose model did not hear these words has done something else.
     fn ended_before(run: &Run<'_>, asked: Option<&str>) -> Result<Option<IssueRun>> {
-        let id = run.folder.find(|entry| match entry {
-            Entry::EffectIntended { effect, key, .. } if effect == ISSUE_RUN => Some(key.clone()),
-            _ => None,
-        });
-        let Some(id) = id else { return Ok(None) };
+        let Some(id) = run.folder.find(begun_for_issue) else { return Ok(None) };
         let folder = run.world.state.join("runs").join(id);
         let (lines, _) = journal::read_until_damage(&folder.join(journal::FILE));
         let ended = lines.iter().rev().find_map(|line| match &line.entry {

@@ -11,7 +11,7 @@ mod approve;
 mod ask;
 mod ci;
 mod describe;
-mod fix;
+pub(crate) mod fix;
 mod ignore;
 mod land;
 mod landed;
