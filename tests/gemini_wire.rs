@@ -22,7 +22,8 @@ use patchwright_provider::retry::Policy;
 use patchwright_provider::wire::fault::{Fault, FaultKind};
 use patchwright_provider::wire::{self, gemini};
 use patchwright_provider::{
-    Provider, ProviderError, Reply, Request, ToolChoice, ToolDeclaration, ToolForm,
+    OnProgress, Progress, Provider, ProviderError, Reply, Request, ToolChoice, ToolDeclaration,
+    ToolForm,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -737,6 +738,14 @@ fn provider(url: &str) -> HttpProvider {
 }
 
 async fn ask(provider: &HttpProvider, history: &[Item]) -> Result<Reply, ProviderError> {
+    ask_and_tell(provider, history, &|_| {}).await
+}
+
+async fn ask_and_tell(
+    provider: &HttpProvider,
+    history: &[Item],
+    progress: OnProgress<'_>,
+) -> Result<Reply, ProviderError> {
     let model = model("gemini-3.5-flash");
     let request = Request {
         model: &model,
@@ -750,7 +759,7 @@ async fn ask(provider: &HttpProvider, history: &[Item]) -> Result<Reply, Provide
         cache_key: "run-1",
         previous: None,
     };
-    provider.reply(&request, &|_| {}).await
+    provider.reply(&request, progress).await
 }
 
 fn stream(chunk: &Value) -> (u16, &'static str, String) {
@@ -799,6 +808,28 @@ async fn gemini_calls_get_ids_that_are_new_in_the_conversation() {
         );
         assert_eq!(asked.headers["x-goog-api-key"], "AIza-key");
         assert!(asked.headers.get("authorization").is_none());
+    }
+}
+
+/// What is billed for a prompt that was blocked is what the API says, not what the request looks like.
+#[tokio::test]
+async fn gemini_a_blocked_prompt_costs_what_the_api_says() {
+    let feedback = json!({"blockReason": "PROHIBITED_CONTENT"});
+    let named = json!({"promptFeedback": feedback, "usageMetadata": {"promptTokenCount": 9, "totalTokenCount": 9}});
+    let unnamed = json!({"promptFeedback": feedback});
+    for (chunk, expected) in [(named, Some(9)), (unnamed, None)] {
+        let (url, _) = serve(vec![stream(&chunk)]).await;
+        let lost = Mutex::new(Vec::new());
+        let tell = |what: Progress<'_>| {
+            if let Progress::Lost { usage } = what {
+                lost.lock().push(usage);
+            }
+        };
+        let outcome = ask_and_tell(&provider(&url), &[user("x")], &tell).await;
+        assert_eq!(crate::providers::word(&outcome), "Filtered");
+        let lost = lost.into_inner();
+        let [usage] = lost[..] else { panic!("{lost:?}") };
+        assert_eq!((!usage.estimated).then_some(usage.input), expected, "{usage:?}");
     }
 }
 

@@ -65,12 +65,18 @@ pub(crate) fn name(path: &Path) -> String {
 fn as_json(seen: &Seen) -> Value {
     match &seen.outcome {
         Ok(reply) => json!({"reply": reply, "text": seen.text}),
-        Err(fault) => json!({
-            "fault": format!("{:?}", fault.kind),
-            "message": fault.message,
-            "wait_ms": fault.wait.map(|wait| wait.as_millis()),
-            "may_pass": fault.may_pass(),
-        }),
+        Err(fault) => {
+            let mut seen = json!({
+                "fault": format!("{:?}", fault.kind),
+                "message": fault.message,
+                "wait_ms": fault.wait.map(|wait| wait.as_millis()),
+                "may_pass": fault.may_pass(),
+            });
+            if let Some(usage) = fault.usage {
+                seen["usage"] = json!(usage);
+            }
+            seen
+        }
     }
 }
 

@@ -185,11 +185,6 @@ impl HttpProvider {
         Ok(self)
     }
 
-    /// The address of the endpoint as it may be shown.
-    pub fn endpoint(&self) -> &str {
-        &self.shown
-    }
-
     /// One request and its answer. What a broken attempt may have cost is told to `progress`; `signed_in` learns when
     /// its credentials were fetched.
     async fn attempt(
@@ -221,9 +216,11 @@ impl HttpProvider {
         }
         let mut incoming = answer::ResponseReader::new(wire, response, self.deadlines.idle);
         let outcome = incoming.run(progress).await;
-        if outcome.is_err() && incoming.has_started() {
-            let usage = broken(prepared, prepared.body.len(), incoming.received());
-            progress(Progress::Lost { usage });
+        if let Err(fault) = &outcome
+            && incoming.has_started()
+        {
+            let guessed = || broken(prepared, prepared.body.len(), incoming.received());
+            progress(Progress::Lost { usage: fault.usage.unwrap_or_else(guessed) });
         }
         outcome
     }
@@ -356,7 +353,7 @@ impl HttpProvider {
     fn error(&self, model: &Model, fault: &Fault) -> ProviderError {
         let fault = self.clean(fault);
         let hint = explain::hint(&self.endpoint, model, &fault);
-        let Fault { kind, message, wait, is_final: _ } = fault;
+        let Fault { kind, message, wait, is_final: _, usage: _ } = fault;
         let message = match wait.filter(|wait| *wait > self.policy.total).map(retry::spoken) {
             Some(wait) => format!(
                 "{message} (the provider asks for a wait of {wait}, longer than a run waits)"
@@ -399,6 +396,10 @@ struct PreparedRequest<'a> {
 
 #[async_trait]
 impl Provider for HttpProvider {
+    fn endpoint(&self) -> Option<&str> {
+        Some(&self.shown)
+    }
+
     fn share_limits(&self, limits: &SharedLimits) {
         // Who shares them already goes on as before.
         let _ = self.limits.set(limits.clone());

@@ -46,6 +46,11 @@ pub trait Provider: Send + Sync {
         progress: OnProgress<'_>,
     ) -> Result<Reply, ProviderError>;
 
+    /// The address that is asked, as it may be shown; `None` where nobody is.
+    fn endpoint(&self) -> Option<&str> {
+        None
+    }
+
     /// A run, or a sub-agent of it, goes on after `replies` replies that it has already: prepared
     /// replies start there. A live model reads the history and needs no word.
     fn resume_at(&self, _agent: Option<&str>, _replies: usize) {}

@@ -17,6 +17,7 @@ use self::phrases::{
     TOO_MANY, USAGE_POLICY,
 };
 use super::gemini;
+use crate::item::Usage;
 
 mod phrases;
 mod routed;
@@ -31,6 +32,8 @@ pub struct Fault {
     pub wait: Option<Duration>,
     /// The provider said that trying again is no use.
     pub is_final: bool,
+    /// What the provider says that the attempt used, where it says that.
+    pub usage: Option<Usage>,
 }
 
 /// The kinds of fault. The first five may pass if the request is sent again.
@@ -72,11 +75,19 @@ pub enum FaultKind {
 
 impl Fault {
     pub fn new(kind: FaultKind, message: impl Into<String>) -> Fault {
-        Fault { kind, message: message.into(), wait: None, is_final: false }
+        Fault { kind, message: message.into(), wait: None, is_final: false, usage: None }
     }
 
     pub fn malformed(message: impl Into<String>) -> Fault {
         Fault::new(FaultKind::Malformed, message)
+    }
+
+    /// With what the provider says that the attempt used. Figures that are absent, or that a gateway has filled in with
+    /// zeros, say nothing.
+    #[must_use]
+    pub fn using(self, usage: Usage) -> Fault {
+        let usage = Some(usage).filter(|usage| !usage.estimated && usage.input > 0);
+        Fault { usage, ..self }
     }
 
     /// True when the same request may succeed later.
@@ -122,7 +133,7 @@ impl ReportedError<'_> {
         let message = if self.message.is_empty() { self.words() } else { self.message.to_owned() };
         let waits = matches!(kind, FaultKind::RateLimited | FaultKind::Unavailable);
         let wait = if waits { wait_in_text(self.message) } else { None };
-        Fault { kind, message, wait, is_final: false }
+        Fault { kind, message, wait, is_final: false, usage: None }
     }
 
     fn fault_kind(self) -> FaultKind {

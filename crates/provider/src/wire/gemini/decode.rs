@@ -123,7 +123,8 @@ impl Decoder {
         {
             let said = text_field(feedback, BLOCK_MESSAGE).map(|text| format!(": {text}"));
             let message = format!("the prompt was blocked ({reason}){}", said.unwrap_or_default());
-            return Err(Fault::new(FaultKind::Filtered, message));
+            let usage = usage(self.usage.as_ref());
+            return Err(Fault::new(FaultKind::Filtered, message).using(usage));
         }
         // The request asks for one candidate.
         let candidates = chunk.get_mut("candidates").and_then(Value::as_array_mut);
@@ -236,7 +237,14 @@ impl Decoder {
             let message = "the stream ended before its `finishReason`";
             return Err(Fault::new(FaultKind::Cut, message));
         };
-        let stop = stop_reason(&reason, self.finish_message.as_deref())?;
+        // The last figures are those of the whole reply: without them the ones before are too low.
+        let late = self.late_usage.map(|text| serde_json::from_str::<Value>(&text));
+        let is_lost = matches!(late, Some(Err(_)));
+        let last = late.and_then(Result::ok).or(self.usage);
+        let mut usage = usage(last.as_ref());
+        usage.estimated |= is_lost;
+        let stop = stop_reason(&reason, self.finish_message.as_deref());
+        let stop = stop.map_err(|fault| fault.using(usage))?;
         if self.open.is_some() && stop == StopReason::EndTurn {
             return Err(half_call());
         }
@@ -255,12 +263,6 @@ impl Decoder {
             items.push(parts::unreadable_call(&reason, self.finish_message, attempt));
         }
         let items = shape::bounded(items)?;
-        // The last figures are those of the whole reply: without them the ones before are too low.
-        let late = self.late_usage.map(|text| serde_json::from_str::<Value>(&text));
-        let is_lost = matches!(late, Some(Err(_)));
-        let last = late.and_then(Result::ok).or(self.usage);
-        let mut usage = usage(last.as_ref());
-        usage.estimated |= is_lost;
         Ok(Reply { items, usage, stop, model: self.model, id: self.id })
     }
 }

@@ -236,7 +236,7 @@ fn reply(
             Some(Some("steered")) => StopReason::Pause,
             _ => StopReason::MaxOutput,
         },
-        _ => return Err(failure(&terminal)),
+        _ => return Err(failure(&terminal).using(usage(terminal.usage))),
     };
     // Servers that do not stream items, and items whose own event was left out.
     for (index, item) in (0..).zip(terminal.output.take().unwrap_or_default()) {
