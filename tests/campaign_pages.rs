@@ -237,6 +237,17 @@ fn campaigns_are_listed_one_in_a_line() {
 }
 
 #[test]
+fn sums_of_costs_are_told_to_programs_without_the_digits_that_mean_nothing() {
+    let mut view = small();
+    view.campaign.spent_usd = 0.1 + 0.2;
+    for target in &mut view.targets {
+        target.cost_usd = 0.1 + 0.2;
+    }
+    let said = serde_json::to_string(&status(&view)).unwrap();
+    assert!(said.contains("\"cost_usd\":0.3,") && !said.contains("0.30000"), "{said}");
+}
+
+#[test]
 #[expect(clippy::too_many_lines, reason = "a snapshot")]
 fn programs_get_everything_as_json() {
     let json = serde_json::to_string_pretty(&status(&small())).unwrap();

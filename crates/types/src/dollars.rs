@@ -23,6 +23,18 @@ pub fn rounded<S: Serializer>(amount: &f64, serializer: S) -> Result<S::Ok, S::E
     round(*amount).serialize(serializer)
 }
 
+/// [`rounded`], where there is an amount.
+///
+/// # Errors
+///
+/// Those of the serializer.
+pub fn rounded_if_known<S: Serializer>(
+    amount: &Option<f64>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    amount.map(round).serialize(serializer)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

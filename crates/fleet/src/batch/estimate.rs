@@ -13,6 +13,7 @@ use patchwright_config::Source;
 use patchwright_report::campaign::Publishing;
 use patchwright_task::world;
 use patchwright_types::campaign::{CampaignView, Target};
+use patchwright_types::dollars;
 
 /// Campaigns that are looked at for what runs cost.
 const MOST_LOOKED_AT: usize = 20;
@@ -24,11 +25,13 @@ pub struct Estimate {
     pub targets: usize,
     /// Ended runs that the averages are made of; with none, they are unknown.
     pub samples: usize,
+    #[serde(serialize_with = "dollars::rounded_if_known")]
     pub cost_usd: Option<f64>,
     /// The most that it can cost by the limits.
+    #[serde(serialize_with = "dollars::rounded_if_known")]
     pub most_usd: Option<f64>,
     /// What is left of the budget, when that is less than all runs may cost.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "dollars::rounded_if_known")]
     pub short_usd: Option<f64>,
     /// Of the targets, how many about that is enough for: one more is begun only when what it may cost is left.
     #[serde(skip_serializing_if = "Option::is_none")]

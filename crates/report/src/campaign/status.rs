@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::figures::{self, Eta, Figures};
 use patchwright_types::campaign::{CampaignView, Millis, OutageRow, Target, TargetState};
+use patchwright_types::dollars;
 use patchwright_types::run_facts::ChecksVerdict;
 
 /// A campaign for programs. Times are RFC 3339 in UTC, amounts are dollars.
@@ -36,6 +37,7 @@ pub struct Status {
     pub states: BTreeMap<&'static str, usize>,
     /// Failed targets by error class.
     pub classes: BTreeMap<&'static str, usize>,
+    #[serde(serialize_with = "dollars::rounded")]
     pub cost_usd: f64,
     pub budget_usd: Option<f64>,
     pub tokens: i64,
@@ -100,6 +102,7 @@ pub struct TargetStatus {
     /// Name of the folder below `runs` in the state folder.
     pub run: Option<String>,
     pub attempts: i64,
+    #[serde(serialize_with = "dollars::rounded")]
     pub cost_usd: f64,
     pub tokens: i64,
     pub started_at: Option<String>,

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::store::{Store, StoreResult};
 use patchwright_types::campaign::{ErrorClass, Millis, TargetState};
+use patchwright_types::dollars;
 
 /// State changes that are read at a time.
 const CHANGES: i64 = 5_000;
@@ -44,6 +45,7 @@ pub struct AssumedProfile {
     /// Half of the runs are shorter, in milliseconds; one of ten takes longer than three times that.
     pub median: Millis,
     /// Cost of the run of median length; a run costs in proportion to its length.
+    #[serde(serialize_with = "dollars::rounded")]
     pub cost_usd: f64,
     /// Share of all attempts that fail.
     pub failing: f64,

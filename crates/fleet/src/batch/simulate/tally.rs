@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::options::Options;
 use super::queue::CampaignStatus;
 use patchwright_types::campaign::{CampaignState, Millis, TargetState};
+use patchwright_types::dollars;
 
 const DAY: Millis = 86_400_000;
 
@@ -27,6 +28,7 @@ pub struct SimulationReport {
     /// Why it stopped before that.
     pub stopped: Option<String>,
     pub states: BTreeMap<&'static str, usize>,
+    #[serde(serialize_with = "dollars::rounded")]
     pub cost_usd: f64,
     pub waves: Vec<WaveReport>,
     /// Pull requests opened on each day.
