@@ -1,10 +1,11 @@
 //! `patchwright replay`: recorded replies, real tools, and the tree compared with the recorded one.
 
 use expect_test::expect;
+use serde_json::json;
 
 use crate::exec::project;
 use crate::resume::{kill_when, rest};
-use crate::support::model::{custom, say};
+use crate::support::model::{call, custom, say};
 use crate::support::world::{TestWorld, fix, github};
 
 #[test]
@@ -85,6 +86,27 @@ fn a_run_that_was_killed_and_gone_on_with_comes_to_the_same_tree_again() {
     world.model.replace(rest(&world, fix()));
     world.issue().expect(0);
     replays(&world);
+}
+
+/// The sandbox has what the run's had: the branch of the pull request that is replaced.
+#[test]
+fn what_a_run_took_from_its_earlier_pull_request_is_there_again() {
+    let world = TestWorld::new(github(), fix());
+    world.issue().expect(0);
+    let number = world.github.pulls()[0].number;
+    let take = format!("git show pull-request-{number}:calc.sh > calc.sh && echo taken > taken");
+    world.model.add([
+        call("shell_command", json!({ "command": take })),
+        say("Add instead of subtracting\n\nTaken over."),
+    ]);
+    world.issue().expect(0);
+    assert_eq!(world.runs().len(), 2);
+    let run = world.runs().into_iter().find(|run| {
+        fs_err::read_to_string(run.join("change.patch")).is_ok_and(|patch| patch.contains("taken"))
+    });
+    let run = run.expect("the second run");
+    let output = world.run(&["replay", run.to_str().unwrap()]).expect(0);
+    assert!(output.stdout.starts_with("same tree"), "{}", output.text());
 }
 
 /// The only run comes to the same tree again.

@@ -156,6 +156,7 @@ fn journal_of(words: &str) -> Vec<Line> {
             branch: say(),
             image: say(),
             repository: say(),
+            branches: std::collections::BTreeMap::from([(say(), say())]),
             env: std::collections::BTreeMap::new(),
             paths: Vec::new(),
             is_set_up: false,

@@ -60,6 +60,9 @@ pub enum Entry {
         /// Our bare repository that has the base commit.
         #[serde(default)]
         repository: String,
+        /// The commits of other branches that the sandbox has.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        branches: BTreeMap<String, String>,
         /// What every command in the image gets besides: see `PreparedImage`.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         env: BTreeMap<String, String>,

@@ -80,6 +80,11 @@ impl Run<'_> {
             branch: workspace.base_branch.clone(),
             image: image.reference.clone(),
             repository: workspace.repo.path().display().to_string(),
+            branches: workspace
+                .other_branch()
+                .map(|(name, tip)| (name, tip.to_string()))
+                .into_iter()
+                .collect(),
             env: image.env.clone(),
             paths: image.paths.clone(),
             is_set_up: !image.setup.is_empty(),

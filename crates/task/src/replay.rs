@@ -435,5 +435,6 @@ async fn open(world: &World, recording: &Recording, given: Option<&str>) -> Resu
         .await
         .map_err(|_| missing())?;
     workspace.base_branch.clone_from(&recording.branch);
-    Ok(workspace)
+    let beside = harness::other_branch(&recording.lines, &workspace);
+    Ok(workspace.with_beside(beside))
 }

@@ -191,8 +191,7 @@ impl Workspace {
         let (this, room) = (self.clone(), limits.workspace_bytes);
         let packed = blocking(move || {
             let usual = ArchiveOptions::new(this.branch(), this.depth);
-            let before = this.compared_with.map(|base| (BEFORE_THE_CHANGE.to_owned(), base));
-            let beside = before.or_else(|| this.beside.clone());
+            let beside = this.other_branch();
             let max_bytes = usual.max_bytes.min(room);
             let is_apart = this.part.is_some();
             let options =
@@ -387,6 +386,12 @@ impl Workspace {
     pub(super) fn with_beside(self, branch: Option<(String, Oid)>) -> Workspace {
         let beside = branch.filter(|_| self.part.is_none());
         Workspace { beside, ..self }
+    }
+
+    /// The branch that the sandbox has besides the one that is worked on.
+    pub(super) fn other_branch(&self) -> Option<(String, Oid)> {
+        let before = self.compared_with.map(|base| (BEFORE_THE_CHANGE.to_owned(), base));
+        before.or_else(|| self.beside.clone())
     }
 
     /// The sandbox has another branch, which a model may have written.

@@ -3,8 +3,10 @@
 
 use std::path::Path;
 
+use crate::workspace::Workspace;
 use patchwright_agent::{ExpectedChange, StopKind, history};
 use patchwright_base::error::Failure;
+use patchwright_git::Oid;
 use patchwright_journal::{Entry, Line};
 use patchwright_prompt as prompt;
 use patchwright_provider::item::Item;
@@ -63,6 +65,17 @@ pub(super) fn prepared(opened: &Entry) -> Option<PreparedImage> {
         paths: paths.clone(),
         ..PreparedImage::default()
     })
+}
+
+/// The branch that the sandbox had besides the one that was worked on, where the repository has its commit.
+pub(super) fn other_branch(lines: &[Line], workspace: &Workspace) -> Option<(String, Oid)> {
+    let opened = lines.iter().find_map(|line| match &line.entry {
+        Entry::WorkspaceOpened { branches, .. } => Some(branches),
+        _ => None,
+    });
+    let (name, tip) = opened?.first_key_value()?;
+    let tip = tip.parse().ok().filter(|tip| workspace.has(*tip))?;
+    Some((name.clone(), tip))
 }
 
 /// Why a run of `learn` cannot be replayed.
