@@ -151,7 +151,7 @@ fn schema(path: &Path) -> Result<Value> {
 }
 
 /// What `--repo` names. Of a folder inside of a repository that is the repository, as in git.
-fn repository(named: &str, ui: Ui) -> Result<String> {
+pub(super) fn repository(named: &str, ui: Ui) -> Result<String> {
     let folder = Path::new(named);
     // An address, or nothing at all, which is said where it is asked for.
     if !folder.is_dir() {

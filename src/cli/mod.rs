@@ -8,6 +8,7 @@ pub mod batch;
 pub mod completions;
 pub mod demo;
 pub mod doctor;
+pub mod eval;
 pub mod exec;
 pub mod health;
 pub mod init;
@@ -63,6 +64,7 @@ pub enum Command {
     Learn(learn::Args),
     Triage(triage::Args),
     Exec(exec::Args),
+    Eval(eval::Args),
     Acp(acp::Args),
     Batch(batch::Args),
     Schedule(schedule::Args),
@@ -92,6 +94,7 @@ impl Command {
             Command::Learn(args) => Some(&args.common),
             Command::Triage(args) => Some(&args.common),
             Command::Exec(args) => Some(&args.common),
+            Command::Eval(args) => args.common(),
             Command::Acp(args) => Some(&args.common),
             Command::Batch(args) => Some(args.common()),
             Command::Schedule(args) => Some(&args.common),
@@ -141,6 +144,7 @@ impl Command {
             Command::Learn(args) => (args.common.verbose, false),
             Command::Triage(args) => (args.common.verbose, false),
             Command::Exec(args) => (args.common.verbose, false),
+            Command::Eval(args) => (args.common().map_or(0, |common| common.verbose), false),
             Command::Acp(args) => (args.common.verbose, false),
             Command::Batch(args) => (args.common().verbose, false),
             Command::Schedule(args) => (args.common.verbose, true),
@@ -175,6 +179,7 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
         Command::Learn(args) => Box::pin(learn::run(args, &env, ui)).await.map(code),
         Command::Triage(args) => Box::pin(triage::run(args, &env, ui)).await.map(code),
         Command::Exec(args) => Box::pin(exec::run(args, &env, ui)).await,
+        Command::Eval(args) => Box::pin(eval::run(args, &env, ui)).await,
         Command::Acp(args) => acp::run(args, &env, ui).await.map(|()| 0),
         Command::Batch(args) => Box::pin(batch::run(args, &env, ui)).await,
         Command::Schedule(args) => schedule::run(args, &env, ui).await,

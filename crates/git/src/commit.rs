@@ -175,6 +175,21 @@ pub fn between(
     Ok(Some(commits))
 }
 
+/// The newest commits of a history along the first parents, the newest first, as far as they are here.
+///
+/// # Errors
+/// When the repository cannot be opened.
+pub fn first_parents(repo: &Repo, tip: Oid, most: usize) -> Result<Vec<Oid>, GitError> {
+    let git = repo.git()?;
+    let (mut commits, mut next) = (Vec::new(), Some(tip));
+    while let Some(commit) = next.filter(|_| commits.len() < most) {
+        let Ok(found) = git.find_commit(commit.0) else { break };
+        commits.push(commit);
+        next = found.parent_id(0).ok().map(Oid);
+    }
+    Ok(commits)
+}
+
 /// What a commit says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitFacts {

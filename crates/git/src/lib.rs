@@ -36,6 +36,7 @@ mod own_messages;
 mod owners;
 pub mod packed;
 mod partial;
+pub mod patching;
 pub mod push;
 mod quarantine;
 pub mod rate_limit;

@@ -187,7 +187,7 @@ impl RunSpans {
             TaskKind::Campaign(it) => (&it.repository, None),
             TaskKind::Prompt(it) => (&it.repository, None),
             TaskKind::Learn(it) => (&it.repository, None),
-            TaskKind::Exec(_) => return Vec::new(),
+            TaskKind::Exec(_) | TaskKind::Measure(_) => return Vec::new(),
         };
         let mut about = vec![self.text(names::REPOSITORY, &repository.to_string())];
         about.extend(number.and_then(|it| int(names::NUMBER, it)));
@@ -384,6 +384,7 @@ fn kind(task: &TaskKind) -> &'static str {
         TaskKind::Exec(_) => "exec",
         TaskKind::Prompt(_) => "prompt",
         TaskKind::Learn(_) => "learn",
+        TaskKind::Measure(_) => "measure",
     }
 }
 

@@ -100,6 +100,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/fix.md",
     "task/fix_ci.md",
     "task/handover.md",
+    "task/instance.md",
     "task/issue.md",
     "task/issue_news.md",
     "task/judge.md",
@@ -391,6 +392,11 @@ pub fn standing(text: &str) -> Result<String> {
 /// The task: follow this prompt.
 pub fn exec_task(prompt: &str, checks: &[String]) -> Result<String> {
     render("task/exec.md", context! { prompt, checks => list(checks) })
+}
+
+/// The task of an evaluation: an issue whose right solution is known by tests that are not shown.
+pub fn instance(statement: &str) -> Result<String> {
+    render("task/instance.md", context! { statement })
 }
 
 /// What the model is told about a campaign's work in one repository.

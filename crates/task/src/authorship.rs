@@ -61,7 +61,9 @@ fn trigger(kind: &TaskKind) -> Option<&Trigger> {
         | TaskKind::Respond(CommandRequest { trigger, .. })
         | TaskKind::Learn(LearnRequest { trigger, .. })
         | TaskKind::Prompt(PromptRequest { trigger, .. }) => trigger.as_ref(),
-        TaskKind::Campaign(_) | TaskKind::Exec(_) | TaskKind::Triage(_) => None,
+        TaskKind::Campaign(_) | TaskKind::Exec(_) | TaskKind::Triage(_) | TaskKind::Measure(_) => {
+            None
+        }
     }
 }
 

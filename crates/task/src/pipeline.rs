@@ -10,6 +10,7 @@
 //! | [`review`](crate::review::run::review) | a pull request | the difference of two commits | one review |
 //! | [`triage`](crate::triage::triage) | a new issue | the issue and those like it | labels and one comment |
 //! | [`learn`](crate::learn::learn) | `patchwright learn` | what maintainers said | lessons, one pull request |
+//! | [`measure`](crate::measure::measure) | `patchwright eval` | patches for a commit | what the checks say |
 //!
 //! They go the same way. *Admit*: may they, and is there something to do? This reads only, and has a type of its own
 //! for each kind of task, so that no later phase can be handed a task of another kind. *Begin*: the run's lock, folder
@@ -447,7 +448,9 @@ async fn evidence(
     if let Some(checked) = checked {
         return Ok(checks::short(checks.evidence(&baseline, checked.runs.clone())));
     }
-    progress.phase("Running the repository's checks on the change");
+    if !checks.commands.is_empty() {
+        progress.phase("Running the repository's checks on the change");
+    }
     checks::evidence_on(&checks, run, image, &baseline, &workspace.at(commit)).await
 }
 
@@ -460,10 +463,17 @@ async fn baseline(
     tree: &Packing,
     progress: &Progress,
 ) -> Result<Vec<CheckRun>> {
-    match job.baseline {
-        Baseline::OfBase => progress.phase("Running the repository's checks on the base"),
-        Baseline::OfHead => progress.phase("Running the repository's checks on the head"),
+    let phase = match job.baseline {
+        Baseline::OfBase => "Running the repository's checks on the base",
+        Baseline::OfHead => "Running the repository's checks on the head",
         Baseline::None => return Ok(Vec::new()),
+    };
+    if !checks.is_any() {
+        run.environment.ui.say("this repository has no checks that could be run");
     }
+    if checks.commands.is_empty() {
+        return Ok(Vec::new());
+    }
+    progress.phase(phase);
     checks.run_fresh(run, image, tree, CheckTarget::Base).await
 }

@@ -375,6 +375,7 @@ fn looked_at<'a>(task: &'a Task, base: &'a str) -> &'a str {
         | TaskKind::Respond(_)
         | TaskKind::Campaign(_)
         | TaskKind::Exec(_)
+        | TaskKind::Measure(_)
         | TaskKind::Learn(_)
         | TaskKind::Prompt(_)
         | TaskKind::Triage(_) => base,

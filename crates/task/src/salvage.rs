@@ -235,7 +235,7 @@ pub(super) fn known_pages(run: &Run<'_>, outcome: &Outcome, page: Option<&str>) 
         TaskKind::Campaign(CampaignRequest { repository, .. })
         | TaskKind::Learn(LearnRequest { repository, .. })
         | TaskKind::Prompt(PromptRequest { repository, .. }) => (Some(repository), None),
-        TaskKind::Exec(_) => (None, None),
+        TaskKind::Exec(_) | TaskKind::Measure(_) => (None, None),
     };
     let mut known = [page, outcome.provenance.run_url.as_deref()].into_iter().flatten();
     let below = |url: &str| {

@@ -27,6 +27,7 @@ use patchwright_provider::catalogue::{Catalogue, Model};
 use patchwright_provider::endpoint;
 use patchwright_provider::http;
 use patchwright_provider::item::Wire;
+use patchwright_provider::scripted::ScriptedProvider;
 use patchwright_provider::{Provider, ToolDeclaration};
 use patchwright_sandbox::docker::DockerSandbox;
 use patchwright_sandbox::kubernetes::{KubernetesSandbox, OwnPod, PodSettings};
@@ -184,6 +185,20 @@ impl World {
         let others = OtherModels::offline(config, &model, &provider)?;
         let models = Models { provider, model, others, search: None };
         World::build(forge, models, config, common, env, http::client()?).await
+    }
+
+    /// A world in which no model is asked: for work on repositories, with what a forge says of them where there is one.
+    ///
+    /// # Errors
+    /// As [`World::offline`].
+    pub async fn without_model(
+        forge: Option<Arc<dyn Forge>>,
+        config: &Config,
+        common: &Common,
+        env: &Env,
+    ) -> Result<World> {
+        let nobody = Arc::new(ScriptedProvider::again(Vec::new()));
+        World::offline(forge, nobody, config, common, env).await
     }
 
     async fn build(

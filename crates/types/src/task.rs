@@ -28,6 +28,7 @@ pub enum TaskKind {
     Prompt(PromptRequest),
     Learn(LearnRequest),
     Triage(TriageRequest),
+    Measure(MeasureRequest),
 }
 
 /// Solve an issue and open a pull request.
@@ -145,6 +146,18 @@ pub struct TriageRequest {
     pub full: bool,
 }
 
+/// Run the checks of a repository on trees that come of patches. No model is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeasureRequest {
+    pub repository: String,
+    /// The commit that the patches are made for, by its id.
+    pub base: String,
+    /// What is measured, for people.
+    pub about: String,
+    /// Tells the patches from others.
+    pub digest: String,
+}
+
 macro_rules! kinds {
     ($($kind:ident($request:ident)),*) => {
         $(impl From<$request> for TaskKind {
@@ -163,7 +176,8 @@ kinds!(
     Exec(ExecRequest),
     Prompt(PromptRequest),
     Learn(LearnRequest),
-    Triage(TriageRequest)
+    Triage(TriageRequest),
+    Measure(MeasureRequest)
 );
 
 impl TaskKind {
@@ -178,6 +192,7 @@ impl TaskKind {
             TaskKind::Prompt(_) => "prompt",
             TaskKind::Learn(_) => "learn",
             TaskKind::Triage(_) => "triage",
+            TaskKind::Measure(_) => "measure",
         }
     }
 
@@ -193,6 +208,7 @@ impl TaskKind {
             TaskKind::Campaign(request) => format!("{}: {}", request.campaign, request.repository),
             TaskKind::Learn(LearnRequest { repository, .. }) => repository.to_string(),
             TaskKind::Exec(ExecRequest { prompt, .. }) => beginning(prompt),
+            TaskKind::Measure(MeasureRequest { about, .. }) => about.clone(),
             TaskKind::Prompt(PromptRequest { repository, prompt, .. }) => {
                 format!("{repository}: {}", beginning(prompt))
             }

@@ -29,7 +29,7 @@ fn repository_of(kind: &mut TaskKind) -> Option<&mut RepositoryId> {
         TaskKind::Prompt(it) => Some(&mut it.repository),
         TaskKind::Learn(it) => Some(&mut it.repository),
         // A campaign writes the names itself.
-        TaskKind::Campaign(_) | TaskKind::Exec(_) => None,
+        TaskKind::Campaign(_) | TaskKind::Exec(_) | TaskKind::Measure(_) => None,
     }
 }
 
@@ -51,7 +51,8 @@ pub(super) fn as_typed(task: &Task, at: Option<&Path>) -> String {
             format!("prompt-{}-{:?}-{}", it.repository, it.base, it.prompt)
         }
         (TaskKind::Learn(it), _) => format!("learn-{}", it.repository),
-        (TaskKind::Exec(_), Some(at)) => format!("exec-{}", at.display()),
+        (TaskKind::Exec(_) | TaskKind::Measure(_), Some(at)) => format!("exec-{}", at.display()),
+        (TaskKind::Measure(it), None) => format!("measure-{}-{}", it.repository, it.digest),
         (TaskKind::Exec(it), None) => {
             let place =
                 fs::canonicalize(&it.repository).unwrap_or_else(|_| (&it.repository).into());

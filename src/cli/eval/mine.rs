@@ -1,0 +1,113 @@
+//! `patchwright eval mine`: instances from the history of a repository.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use patchwright_base::env::Env;
+use patchwright_base::error::{FailureKind, Result};
+use patchwright_base::ui::Ui;
+use patchwright_config::flags::Common;
+use patchwright_eval::mine::{Mine, Miner};
+use patchwright_eval::statistics::counted;
+use patchwright_forge::{Forge, RepositoryId};
+use patchwright_provider::http;
+use patchwright_task::run::RunEnvironment;
+use patchwright_task::world::{World, github};
+
+use super::super::exec::{repository, without_docker};
+
+/// Make instances from the history of a repository
+///
+/// Looks at commits that changed code and tests, from the newest. The tests are tried on the commit before, without and
+/// with the code: those that fail without it and pass with it decide about changes of models. No model is asked. Looks
+/// further when it is called again with a larger --most or --commits.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Git repository: a folder or a URL
+    #[arg(long, env = "PATCHWRIGHT_REPO", value_name = "PATH|URL", default_value = ".")]
+    pub repo: String,
+
+    /// Branch, tag or commit whose history is read [default: HEAD]
+    #[arg(long, env = "PATCHWRIGHT_BASE", value_name = "REF")]
+    pub base: Option<String>,
+
+    /// Take what the task was from the issues and pull requests of this repository on GitHub, which needs
+    /// `GITHUB_TOKEN`; from the messages of the commits without it
+    #[arg(long, env = "PATCHWRIGHT_ISSUES", value_name = "OWNER/REPO")]
+    pub issues: Option<RepositoryId>,
+
+    /// Commits to look at
+    #[arg(long, env = "PATCHWRIGHT_COMMITS", value_name = "NUMBER", default_value_t = 500)]
+    pub commits: u32,
+
+    /// Instances that are enough
+    #[arg(long, env = "PATCHWRIGHT_MOST", value_name = "NUMBER", default_value_t = 20)]
+    pub most: usize,
+
+    /// Leave out commits that changed more lines
+    #[arg(long, env = "PATCHWRIGHT_MAX_LINES", value_name = "NUMBER", default_value_t = 1_000)]
+    pub max_lines: u64,
+
+    /// File to add the instances to
+    #[arg(long, env = "PATCHWRIGHT_OUT", value_name = "FILE", default_value = "instances.jsonl")]
+    pub out: PathBuf,
+
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// The exit code: 10 when there is no instance.
+pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
+    let mut config = args.common.resolve()?;
+    let repository = repository(&args.repo, ui)?;
+    without_docker(&mut config, env, ui).await;
+    let forge: Option<Arc<dyn Forge>> = match &args.issues {
+        Some(_) => {
+            let state = args.common.state_dir.clone().unwrap_or_else(|| env.state_dir());
+            Some(Arc::new(github(env, &http::client()?, &state)?))
+        }
+        None => None,
+    };
+    let world = World::without_model(forge, &config, &args.common, env).await?;
+    let environment = RunEnvironment::new(ui.among_many(), env);
+    let mine = Mine {
+        name: name(&args, &repository),
+        repository,
+        base: args.base.filter(|base| !base.is_empty()),
+        commits: args.commits,
+        most: args.most,
+        max_lines: args.max_lines,
+        issues: args.issues,
+        out: args.out,
+    };
+    let miner = Miner { world: &world, config: &config, environment: &environment, ui };
+    let mined = Box::pin(miner.mine(&mine)).await?;
+    let (commits, skipped) = (counted(mined.commits, "commit"), mined.skipped);
+    ui.say(&format!(
+        "looked at {commits}; {skipped} of the history cannot be one, for the reasons in `{}`",
+        mine.out.with_extension("skipped.jsonl").display()
+    ));
+    ui.data(&format!("{}: {}", mine.out.display(), counted(mined.instances, "instance")));
+    Ok(match mined.instances {
+        0 => FailureKind::NothingToDo.exit_code(),
+        _ => 0,
+    })
+}
+
+/// `owner/name`, as far as it can be known.
+fn name(args: &Args, repository: &str) -> String {
+    if let Some(id) = &args.issues {
+        return id.to_string();
+    }
+    let plain = repository.trim_end_matches('/').trim_end_matches(".git");
+    let whole = if plain.contains("://") {
+        plain.to_owned()
+    } else {
+        let folder = fs_err::canonicalize(plain).unwrap_or_else(|_| PathBuf::from(plain));
+        folder.to_string_lossy().into_owned()
+    };
+    let mut parts = whole.rsplit('/').filter(|part| !part.is_empty());
+    let (last, before) = (parts.next().unwrap_or("repository"), parts.next().unwrap_or("local"));
+    let owner = if whole.contains("://") { before } else { "local" };
+    format!("{owner}/{last}")
+}
