@@ -194,6 +194,13 @@ fn a_killed_evaluation_judges_what_it_has_paid_for() {
     let output = world.run(&run).expect(0);
     assert!(output.stdout.contains("1 of 1"), "{}", output.text());
     assert_eq!(world.model.requests().len(), asked);
+    // As if it had been killed at the very end of the work.
+    fs_err::write(world.path("evaluation/results.jsonl"), "").unwrap();
+    fs_err::write(world.path("evaluation/proposals.jsonl"), "").unwrap();
+    let output = world.run(&run).expect(0);
+    assert!(output.stdout.contains("1 of 1"), "{}", output.text());
+    assert_eq!(world.model.requests().len(), asked);
+    assert!(lines(&world.path("evaluation/results.jsonl"))[0]["cost_usd"].as_f64().unwrap() > 0.0);
     // The budget counts what is there.
     let more = ["--trials", "2", "--budget-usd", "0.000001"];
     let output = world.run(&[&run[..], &more[..]].concat()).expect(20);

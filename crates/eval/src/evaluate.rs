@@ -17,13 +17,23 @@ use patchwright_prompt as prompt;
 use patchwright_task::pipeline::{self, RunReport};
 use patchwright_task::run::RunEnvironment;
 use patchwright_task::world::World;
-use patchwright_types::outcome::Outcome;
+use patchwright_types::outcome::{Conclusion, Outcome, Spending};
 use patchwright_types::task::ExecRequest;
 
 /// Failures one after the other that end an evaluation: what they have in common does not go away by itself.
 const MAX_FAILURES: u32 = 3;
 /// Bytes of a change.
 const MAX_PATCH: u64 = 64 << 20;
+
+/// The ways in which a model's work comes to an end of its own.
+const ENDS: &[Conclusion] = &[
+    Conclusion::Done,
+    Conclusion::NothingToDo,
+    Conclusion::NeedsInput,
+    Conclusion::Partial,
+    Conclusion::Refused,
+    Conclusion::Budget,
+];
 
 /// A model that takes part.
 pub struct Contestant {
@@ -213,6 +223,9 @@ impl Evaluation<'_> {
     /// The model's work.
     async fn solve(&self, job: &Job<'_>, folder: &Path) -> Result<Proposal> {
         let Job { key, instance, contestant } = job;
+        if let Some(proposal) = ended_before(key, folder)? {
+            return Ok(proposal);
+        }
         let request = ExecRequest {
             repository: self.repositories.find(&instance.repo),
             base: Some(instance.base_commit.clone()),
@@ -231,16 +244,9 @@ impl Evaluation<'_> {
             let kind = outcome.conclusion.failure_kind().unwrap_or(FailureKind::Provider);
             return Err(Failure::new(kind, why));
         }
-        let model_patch = match &outcome.change {
-            Some(_) => patch_in(folder)?,
-            None => String::new(),
-        };
-        let prediction = Prediction {
-            instance_id: key.instance_id.clone(),
-            model_name_or_path: key.model.clone(),
-            model_patch,
-        };
-        Ok(Proposal { prediction, trial: key.trial, used: used(outcome) })
+        let Outcome { conclusion, reason, spending, .. } = outcome;
+        let used = used(conclusion.word(), reason.clone(), spending);
+        proposal(key, folder, outcome.change.is_some(), used)
     }
 }
 
@@ -255,11 +261,40 @@ fn patch_in(folder: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn used(outcome: &Outcome) -> Used {
-    let spending = &outcome.spending;
+fn proposal(key: &Key, folder: &Path, has_changed: bool, used: Used) -> Result<Proposal> {
+    let model_patch = if has_changed { patch_in(folder)? } else { String::new() };
+    let prediction = Prediction {
+        instance_id: key.instance_id.clone(),
+        model_name_or_path: key.model.clone(),
+        model_patch,
+    };
+    Ok(Proposal { prediction, trial: key.trial, used })
+}
+
+/// What `result.json` says of a run, as far as it is asked for here.
+#[derive(serde::Deserialize)]
+struct EndedRun {
+    conclusion: String,
+    reason: Option<String>,
+    files: usize,
+    spending: Spending,
+}
+
+/// What a run has left that had come to its end when the evaluation was killed: it is paid for.
+fn ended_before(key: &Key, folder: &Path) -> Result<Option<Proposal>> {
+    let Ok(text) = fs_err::read(folder.join("result.json")) else { return Ok(None) };
+    let Ok(ended) = serde_json::from_slice::<EndedRun>(&text) else { return Ok(None) };
+    if !ENDS.iter().any(|end| end.word() == ended.conclusion) {
+        return Ok(None);
+    }
+    let used = used(&ended.conclusion, ended.reason, &ended.spending);
+    proposal(key, folder, ended.files > 0, used).map(Some)
+}
+
+fn used(conclusion: &str, reason: Option<String>, spending: &Spending) -> Used {
     Used {
-        conclusion: outcome.conclusion.word().to_owned(),
-        reason: outcome.reason.clone(),
+        conclusion: conclusion.to_owned(),
+        reason,
         turns: spending.turns,
         input_tokens: spending.usage.input,
         output_tokens: spending.usage.output,

@@ -1,7 +1,6 @@
 //! The checks on what the model left, each time in a fresh sandbox, and what the model is told of them.
 
 use super::agent_phase::Phase;
-use super::authorship;
 use super::brief::message;
 use super::changed_tests::without_changed_tests;
 use super::check_runs::{self, CheckTarget};
@@ -10,10 +9,10 @@ use super::ending::{collect, uncollected};
 use super::oversize;
 use super::run::Run;
 use patchwright_agent::{Agent, StopKind, Stopped};
-use patchwright_base::error::{Failure, Result};
+use patchwright_base::error::Result;
 use patchwright_config::Mode;
+use patchwright_git::Oid;
 use patchwright_git::tree::Change;
-use patchwright_git::{Oid, commit};
 use patchwright_journal::{Entry, Line};
 use patchwright_prompt::{self as prompt, FailedCheck};
 use patchwright_provider::item::Role;
@@ -167,22 +166,8 @@ async fn run_on(
     if phase.has_baseline {
         checks.complete(run, phase.image, phase.workspace, &mut work.baseline).await?;
     }
-    let packed = run.pack(&phase.workspace.at(commit_of(phase, tree)?)).await?;
+    let packed = run.pack(&run.with_tree(phase.workspace, tree)?).await?;
     checks.run_fresh(run, phase.image, &packed, CheckTarget::Loop(&work.baseline)).await
-}
-
-/// A commit that stands for a tree in a sandbox, and nowhere else.
-pub(super) fn commit_of(phase: &Phase<'_>, tree: Oid) -> Result<Oid> {
-    let run = phase.run;
-    let spec = commit::CommitSpec {
-        author: authorship::author(&run.config),
-        committer: authorship::committer(&run.config),
-        message: "The change\n".to_owned(),
-        trailers: Vec::new(),
-        time: run.world.clock.now(),
-    };
-    commit::create(&phase.workspace.repo, phase.workspace.base, tree, &spec)
-        .map_err(|err| Failure::internal("the change cannot be committed").caused_by(err))
 }
 
 /// How often a killed attempt had given failing checks back already.

@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 use super::agent_phase::Phase;
-use super::check_loop::commit_of;
 use super::ending::collect;
 use super::replay::is_there;
 use super::run::Run;
@@ -100,7 +99,7 @@ async fn install(phase: &Phase<'_>, sandbox: &Running) -> Result<(Option<Prepare
     let run = phase.run;
     run.environment.ui.say("the model has changed dependencies: setup runs again");
     let change = collect(phase, sandbox).await?;
-    let workspace = phase.workspace.at(commit_of(phase, change.tree)?);
+    let workspace = run.with_tree(phase.workspace, change.tree)?;
     let (image, report) = run.set_up_again(phase.rules, &workspace).await?;
     let text = setup::render_again(&report);
     let all_failed = report.failed().count() == report.steps.len();

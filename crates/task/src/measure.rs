@@ -3,17 +3,16 @@
 
 use sha2::{Digest, Sha256};
 
-use super::authorship;
 use super::checks::{CheckTarget, Checks};
 use super::pipeline;
 use super::progress::Progress;
 use super::run::{Run, RunEnvironment, Start};
-use super::workspace::{Checkout, Workspace};
+use super::workspace::Checkout;
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
 use patchwright_git::patching::{self, PatchedFile};
-use patchwright_git::{GitError, Oid, blocking, commit, diff};
+use patchwright_git::{GitError, Oid, blocking, diff};
 use patchwright_types::evidence::CheckRun;
 use patchwright_types::task::{ExecRequest, MeasureRequest};
 
@@ -113,26 +112,13 @@ async fn within(run: &Run<'_>, measurement: &Measurement, progress: &Progress) -
     let checks: &Checks = &*checks.of_change(&rules, paths).await?;
     let mut baseline = Vec::new();
     if measurement.before {
-        let tree = run.pack(&workspace.at(commit_of(run, &workspace, before)?)).await?;
+        let tree = run.pack(&run.with_tree(&workspace, before)?).await?;
         baseline = checks.run_fresh(run, &image, &tree, CheckTarget::Base).await?;
     }
-    let tree = run.pack(&workspace.at(commit_of(run, &workspace, after)?)).await?;
+    let tree = run.pack(&run.with_tree(&workspace, after)?).await?;
     let side = CheckTarget::Head(&baseline);
     let after = checks.run_fresh(run, &image, &tree, side).await?;
     Ok(Measured::Checks { before: baseline, after })
-}
-
-/// A commit that stands for a tree in a sandbox, and nowhere else.
-pub(super) fn commit_of(run: &Run<'_>, workspace: &Workspace, tree: Oid) -> Result<Oid> {
-    let spec = commit::CommitSpec {
-        author: authorship::author(&run.config),
-        committer: authorship::committer(&run.config),
-        message: "The change\n".to_owned(),
-        trailers: Vec::new(),
-        time: run.world.clock.now(),
-    };
-    commit::create(&workspace.repo, workspace.base, tree, &spec)
-        .map_err(|err| Failure::internal("the change cannot be committed").caused_by(err))
 }
 
 /// The trees; why the change cannot be applied, where it cannot.

@@ -5,8 +5,12 @@
 use tokio::sync::{Mutex, OnceCell};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::authorship;
+use super::run::Run;
 use super::workspace::{Additions, Workspace};
 use patchwright_base::error::{Failure, Result};
+use patchwright_git::Oid;
+use patchwright_git::commit::{self, CommitSpec};
 use patchwright_sandbox::ContainerLimits;
 use patchwright_sandbox::packed::Packed;
 
@@ -41,5 +45,25 @@ impl Packing {
         let made = making.as_mut().ok_or_else(unfinished)?.await;
         *making = None;
         made.map_err(|err| unfinished().caused_by(err))?
+    }
+}
+
+impl Run<'_> {
+    /// A workspace pinned to a tree instead of its base: by a commit that stands for the tree in sandboxes, and nowhere else.
+    ///
+    /// # Errors
+    /// When the commit cannot be written.
+    pub(super) fn with_tree(&self, workspace: &Workspace, tree: Oid) -> Result<Workspace> {
+        let spec = CommitSpec {
+            author: authorship::author(&self.config),
+            committer: authorship::committer(&self.config),
+            message: "The change\n".to_owned(),
+            trailers: Vec::new(),
+            time: self.world.clock.now(),
+        };
+        let made = commit::create(&workspace.repo, workspace.base, tree, &spec);
+        let made =
+            made.map_err(|err| Failure::internal("the change cannot be committed").caused_by(err))?;
+        Ok(workspace.at(made))
     }
 }
