@@ -214,3 +214,23 @@ fn a_request_that_a_signal_has_cut_is_counted_once() {
     assert_eq!(spending["usage"]["input"], 10_000 + input + 1_000, "{spending}");
     assert_eq!((&spending["turns"], &spending["cost_is_estimate"]), (&json!(2), &json!(true)));
 }
+
+/// More time is no help against a model that says nothing, whether it is reached or not.
+#[test]
+fn a_time_limit_that_a_silent_model_has_used_up_says_so() {
+    let args = ["exec", "Say it", "--repo", "project", "--out", "out", "--timeout", "5s"];
+    let silent = TestWorld::local([stall()]);
+    let unreachable = TestWorld::local([])
+        .set("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+        .set("PATCHWRIGHT_TIME_SCALE", "1");
+    for (world, words) in [(silent, "did not answer for "), (unreachable, "127.0.0.1:9")] {
+        crate::dependencies::project(&world, &[("README.md", "# calc\n")]);
+        let output = world.run(&args).expect(40);
+        let said = &output.stderr;
+        for part in ["error: the time limit was reached: `http", "did not answer for ", words] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        assert!(said.contains("hint: look at the model's provider"), "{said}");
+        assert!(!said.contains("raise the limit"), "{said}");
+    }
+}

@@ -26,8 +26,12 @@ pub(super) struct InFlightRequest<'a> {
 struct InFlight {
     /// Bytes of text that have arrived.
     received: usize,
+    /// When something of an answer arrived last, or the request began.
+    heard: Option<Instant>,
     /// Until then nothing is sent, for the provider waits before it tries again.
     idle_until: Option<Instant>,
+    /// Why the last attempt that has ended failed.
+    failure: Option<String>,
 }
 
 impl<'a> InFlightRequest<'a> {
@@ -36,21 +40,39 @@ impl<'a> InFlightRequest<'a> {
         sent: u64,
         now: &'a (dyn Fn() -> Instant + Send + Sync),
     ) -> InFlightRequest<'a> {
-        InFlightRequest { lost, sent, now, state: Mutex::default() }
+        let state = InFlight { heard: Some(now()), ..InFlight::default() };
+        InFlightRequest { lost, sent, now, state: Mutex::new(state) }
     }
 
     /// Takes in what happens to it.
     pub(super) fn saw(&self, what: &Progress<'_>) {
         let mut state = self.state.lock();
         match what {
-            Progress::Text(text) | Progress::Reasoning(text) => state.received += text.len(),
-            Progress::Retrying { wait, .. } => state.waits((self.now)(), *wait),
+            Progress::Text(text) | Progress::Reasoning(text) => {
+                state.received += text.len();
+                state.heard = Some((self.now)());
+            }
+            Progress::Retrying { wait, why, .. } => {
+                state.waits((self.now)(), *wait);
+                state.failure = Some((*why).to_owned());
+            }
             // The provider has counted what that attempt brought.
             Progress::Lost { usage } => {
                 state.received = 0;
                 self.lost.lock().push(*usage);
             }
         }
+    }
+
+    /// For how long nothing of an answer has arrived.
+    pub(super) fn silence(&self) -> Duration {
+        let heard = self.state.lock().heard;
+        heard.map_or(Duration::ZERO, |heard| (self.now)().saturating_duration_since(heard))
+    }
+
+    /// Why the last attempt at it failed.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.state.lock().failure.clone()
     }
 
     pub(super) fn was_answered(mut self) {

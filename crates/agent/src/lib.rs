@@ -26,6 +26,7 @@ pub mod sub;
 pub mod sub_agent_log;
 pub mod text_calls;
 pub mod turn;
+mod unanswered;
 mod unfinished;
 pub mod written_calls;
 

@@ -1,7 +1,7 @@
 //! One request of the loop, and the reply that goes into the journal.
 
 use super::AgentEvent;
-use super::budget;
+use super::budget::{self, LimitKind};
 use super::in_flight::InFlightRequest;
 use super::output::ResultOptions;
 use super::stop::StopKind;
@@ -45,7 +45,10 @@ impl Agent<'_> {
             unanswered.saw(&what);
             self.spec.progress.happened(AgentEvent::Model(what));
         };
-        let reply = self.bounded(self.spec.provider.reply(&request, &progress)).await?;
+        let reply = match self.bounded(self.spec.provider.reply(&request, &progress)).await {
+            Err(StopKind::Budget(LimitKind::Time)) => return Err(self.out_of_time(&unanswered)),
+            ended => ended?,
+        };
         match &reply {
             Ok(_) => unanswered.was_answered(),
             Err(_) => unanswered.has_failed(),

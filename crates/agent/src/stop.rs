@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::budget::LimitKind;
+use super::unanswered::UnansweredRequest;
 use patchwright_base::error::Failure;
 use patchwright_provider::ProviderError;
 use patchwright_review::finding::Finding;
@@ -66,6 +67,8 @@ pub enum StopKind {
     /// The model has said what it wanted to say.
     Finished,
     Budget(LimitKind),
+    /// The limit on time, for a model that did not answer.
+    Unanswered(UnansweredRequest),
     /// It made one set of calls with one set of results, over and over.
     DoomLoop,
     /// Calls that could not be run, several turns in a row.
@@ -98,7 +101,7 @@ impl StopKind {
             StopKind::Budget(LimitKind::Turns) => "budget_turns",
             StopKind::Budget(LimitKind::Tokens) => "budget_tokens",
             StopKind::Budget(LimitKind::Dollars) => "budget_dollars",
-            StopKind::Budget(LimitKind::Time) => "budget_time",
+            StopKind::Budget(LimitKind::Time) | StopKind::Unanswered(_) => "budget_time",
             StopKind::DoomLoop => "doom_loop",
             StopKind::FormatErrors => "format_errors",
             StopKind::EmptyReply => "empty_reply",
@@ -147,6 +150,7 @@ impl StopKind {
             StopKind::Provider(err) => {
                 Failure::from(err).hints.into_iter().map(|hint| hint.text).collect()
             }
+            StopKind::Unanswered(request) => vec![request.hint()],
             StopKind::Sandbox(_) => vec!["run the same command again to resume".to_owned()],
             StopKind::EmptyReply | StopKind::CutOff | StopKind::Refused | StopKind::Filtered => {
                 vec![
@@ -175,6 +179,7 @@ impl StopKind {
             StopKind::Budget(LimitKind::Tokens) => "the limit on tokens was reached".to_owned(),
             StopKind::Budget(LimitKind::Dollars) => "the limit on cost was reached".to_owned(),
             StopKind::Budget(LimitKind::Time) => "the time limit was reached".to_owned(),
+            StopKind::Unanswered(request) => request.sentence(),
             StopKind::DoomLoop => "the model repeated the same calls without progress".to_owned(),
             StopKind::FormatErrors => {
                 "the model made calls that cannot be run, several times in a row".to_owned()

@@ -167,6 +167,7 @@ pub(super) fn of_stop(stop: &StopKind) -> Option<Conclusion> {
             Some(Conclusion::Provider)
         }
         StopKind::Budget(_)
+        | StopKind::Unanswered(_)
         | StopKind::DoomLoop
         | StopKind::FormatErrors
         | StopKind::ContextExhausted

@@ -283,6 +283,7 @@ async fn work(agent: &mut Agent<'_>, sub_agent: &SubAgent) -> Result<(), StopKin
             reason @ (StopKind::Cancelled
             | StopKind::NewSandbox
             | StopKind::Budget(LimitKind::Time)
+            | StopKind::Unanswered(_)
             | StopKind::Sandbox(_)
             | StopKind::Machine(_)),
         ) => Err(reason),

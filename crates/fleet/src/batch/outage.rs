@@ -400,6 +400,10 @@ impl Provider for ObservedProvider {
         reply
     }
 
+    fn endpoint(&self) -> Option<&str> {
+        self.inner.endpoint()
+    }
+
     fn resume_at(&self, agent: Option<&str>, replies: usize) {
         self.inner.resume_at(agent, replies);
     }

@@ -135,7 +135,7 @@ pub(super) fn of_stop(
         StopKind::Refused | StopKind::Filtered | StopKind::EmptyReply | StopKind::CutOff => {
             (ErrorClass::Model, RetryDecision::Final)
         }
-        StopKind::Budget(_) | StopKind::ContextExhausted => {
+        StopKind::Budget(_) | StopKind::Unanswered(_) | StopKind::ContextExhausted => {
             (ErrorClass::Budget, RetryDecision::Final)
         }
         StopKind::DoomLoop | StopKind::FormatErrors => (ErrorClass::Agent, RetryDecision::Final),
