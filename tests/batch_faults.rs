@@ -9,7 +9,7 @@ use patchwright_fleet::store::{Store, VERSION};
 use patchwright_types::campaign::{CampaignState, Target, TargetState};
 
 use crate::batch_run::{CAMPAIGN, batch, counted, pulls, shell, states, write};
-use crate::support::github::GitHub;
+use crate::support::github::{GitHub, fleet_name};
 use crate::support::model::{ModelServer, custom, say};
 use crate::support::postgres::{PASSWORD, Postgres, postgres};
 use crate::support::world::{FILES, PATCH, TestWorld};
@@ -318,6 +318,32 @@ fn a_campaign_file_that_changes_in_the_middle_pauses_the_work_of_the_old_one() {
         (states, failed)
     });
     assert_eq!((states, failed), (vec![CampaignState::Done, CampaignState::Paused], 0));
+}
+
+/// They were there and in use when the campaign was planned.
+#[test]
+fn repositories_that_are_closed_or_moved_before_their_turn_are_told_apart() {
+    let world = world(5, "0");
+    queue(&world);
+    let of = |number| world.github.of(&fleet_name(number));
+    of(1).archive();
+    of(2).change(|here| here.disabled = true);
+    of(3).rename("moved");
+    of(4).delete();
+    let output = world.run(&WORKER);
+    let said = world.run(&["batch", "status", "campaign.yml"]);
+    let line = |name: &str| {
+        let line = said.stdout.lines().find(|line| line.contains(name));
+        line.unwrap_or_else(|| panic!("no {name}: {}", said.text())).to_owned()
+    };
+    for (number, word) in [(1, "is archived"), (2, "access blocked"), (4, "is gone, or")] {
+        let line = line(&fleet_name(number));
+        assert!(line.contains("access") && line.contains(word), "{line}\n{}", output.text());
+    }
+    for name in ["acme/moved", &fleet_name(5)] {
+        assert!(line(name).contains("open"), "{}", said.text());
+    }
+    assert_eq!(pulls(&world).len(), 2, "{}", output.text());
 }
 
 #[test]

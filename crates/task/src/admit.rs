@@ -172,9 +172,13 @@ fn not_archived(repository: &Repository) -> Result<()> {
     if !repository.archived {
         return Ok(());
     }
-    let failure =
-        Failure::forge(format!("`{}` is archived, so nothing can be pushed to it", repository.id));
-    Err(failure.hint("unarchive the repository in its settings, or choose another one"))
+    let hint = "unarchive the repository in its settings, or choose another one";
+    Err(archived(&repository.id).hint(hint))
+}
+
+/// Nobody can push to an archived repository.
+pub fn archived(repository: &RepositoryId) -> Failure {
+    Failure::forge(format!("`{repository}` is archived, so nothing can be pushed to it"))
 }
 
 /// Whether the account is ours; `false` for every account when the forge does not tell who we are. Other workflows

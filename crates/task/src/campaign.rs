@@ -17,6 +17,7 @@ use std::time::Duration;
 pub use self::result::{ChangeReport, StoredChange, TargetResult};
 pub use self::target_error::{RetryDecision, TargetError};
 
+use super::admit;
 use super::attempts;
 use super::earlier;
 use super::folder::{RunFolder, given_up};
@@ -240,14 +241,9 @@ async fn look_up(
     let found = same_repository(forge.as_ref(), id, node_id).await;
     let found = found.map_err(|err| target_error::of_lookup(id, err))?;
     if found.archived && !request.answer {
-        let failure =
-            Failure::forge(format!("`{}` is archived, so nothing can be pushed to it", found.id))
-                .hint("unarchive it, or leave it out with `select.exclude`");
-        return Err(TargetError {
-            class: ErrorClass::Access,
-            failure,
-            decision: RetryDecision::Final,
-        });
+        let failure = admit::archived(&found.id)
+            .hint("unarchive it in its settings, or leave it out with `select.exclude`");
+        return Err(TargetError::new(ErrorClass::Access, RetryDecision::Final, failure));
     }
     if found.id != *id {
         run.environment.ui.detail(&format!("`{id}` is called `{}` now", found.id));

@@ -11,7 +11,7 @@ use patchwright_forge::{Comparison, Forge, Repository, RepositoryId, same_reposi
 use patchwright_git::clone::{DEFAULT_DEPTH, Repo, mirror};
 use patchwright_git::merge::{BaseComparison, compare_with_base};
 use patchwright_git::{Oid, blocking, commit};
-use patchwright_task::guard;
+use patchwright_task::{admit, guard};
 use patchwright_types::campaign::{ErrorClass, TargetState};
 
 /// The repository as it is now, and our copy of what matters.
@@ -49,8 +49,7 @@ impl Publisher<'_> {
             return Err(PublishError::Final { class: ErrorClass::Policy, message });
         }
         if repository.archived {
-            let message =
-                format!("`{}` is archived, so nothing can be pushed to it", repository.id);
+            let message = admit::archived(&repository.id).message;
             return Err(PublishError::Final { class: ErrorClass::Access, message });
         }
         let mut said = Vec::new();
