@@ -316,6 +316,26 @@ fn what_was_sent_back_and_not_repeated_is_in_the_review() {
     assert_eq!(table(&world).len(), 3);
 }
 
+/// Each was tried twice, under one title.
+#[test]
+fn similar_findings_of_one_file_that_were_sent_back_do_not_swallow_each_other() {
+    let tries = [
+        finding("calc.py", "    return y - 3", "Division by zero in `half`", 1),
+        finding("calc.py", "    return z - 4", "Division by zero in `third`", 2),
+        finding("calc.py", "    return y  - 3", "Division by zero in `half`", 1),
+        finding("calc.py", "    return z  - 4", "Division by zero in `third`", 2),
+    ];
+    let world = TestWorld::new(github(), reviewer(tries));
+    let output = review(&world);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let reviews = ours(&world);
+    let (_, listed) = reviews[0].body.split_once("<details>").unwrap();
+    for name in ["half", "third"] {
+        let title = format!("** Division by zero in `{name}`");
+        assert_eq!(listed.matches(&title).count(), 1, "{title}: {listed}");
+    }
+}
+
 #[test]
 fn a_finding_about_an_unchanged_file_stays_with_it() {
     let line = "from __future__ import annotations\n";

@@ -88,7 +88,7 @@ fn add(kept: &mut Anchored, other: &Anchored) {
 }
 
 /// The titles are the same word for word.
-fn has_same_title(one: &Finding, other: &Finding) -> bool {
+pub fn has_same_title(one: &Finding, other: &Finding) -> bool {
     let words = |title: &str| title.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     words(&one.title) == words(&other.title)
 }

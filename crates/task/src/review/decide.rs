@@ -16,7 +16,7 @@ use patchwright_base::text;
 use patchwright_config::review::Review;
 use patchwright_report::model_words;
 use patchwright_review::anchor::{Anchor, Anchored, Index};
-use patchwright_review::distinct::distinct;
+use patchwright_review::distinct::{distinct, has_same_title};
 use patchwright_review::finding::{Finding, MOST_FINDINGS, Priority, Verdict};
 use patchwright_review::incremental::KnownFinding;
 use patchwright_review::title::is_same_title;
@@ -179,13 +179,22 @@ fn unrepeated(
         let file = review_context.find(&one.path);
         file.is_none() || file == review_context.find(&other.path)
     };
-    let is_same = |one: &Finding, other: &Finding| {
+    let has_same_quote = |one: &Finding, other: &Finding| {
+        !one.quote.trim().is_empty() && one.quote == other.quote && one.path == other.path
+    };
+    let is_repeated = |one: &Finding, other: &Finding| {
         (is_same_title(&one.title, &other.title) && is_same_file(one, other))
-            || (!one.quote.trim().is_empty() && one.quote == other.quote && one.path == other.path)
+            || has_same_quote(one, other)
+    };
+    // Who tries again keeps the title as a rule, and nothing else shows that it is no other fault of a similar kind.
+    let is_other_try = |one: &Finding, other: &Finding| {
+        (has_same_title(one, other) && is_same_file(one, other)) || has_same_quote(one, other)
     };
     let mut left: Vec<Finding> = Vec::new();
     for one in sent_back.into_iter().rev() {
-        if !found.iter().chain(&left).any(|other| is_same(&one, other)) {
+        let is_there = found.iter().any(|other| is_repeated(&one, other))
+            || left.iter().any(|other| is_other_try(&one, other));
+        if !is_there {
             left.push(one);
         }
     }
