@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::support::git_repo::git;
-use crate::support::model::{Turn, fail};
+use crate::support::model::{Turn, fail, say};
 use crate::support::world::{TestWorld, github, write};
 
 const ROMAN: &str = "n=$1 out=\nfor pair in 10:X 5:V 1:I; do\n  while [ $n -ge ${pair%%:*} ]; do out=$out${pair##*:} n=$((n - ${pair%%:*})); done\ndone\necho $out\n";
@@ -45,8 +45,10 @@ fn right() -> Vec<Turn> {
     write("roman.sh", &ROMAN.replace("10:X 5:V 1:I", SUBTRACTIVE), "Written as pairs.")
 }
 
+/// It breaks a check that the model sees, which goes back to it.
 fn wrong() -> Vec<Turn> {
-    write("roman.sh", "echo IV", "It is four.")
+    let left = [say("It is left as it is."), say("It is left as it is.")];
+    write("roman.sh", "echo IV", "It is four.").into_iter().chain(left).collect()
 }
 
 fn mined(world: &TestWorld) -> Vec<Value> {

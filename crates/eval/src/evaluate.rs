@@ -126,7 +126,7 @@ impl Shared {
                 ui.say(&format!("{name}: {}, ${cost:.2}", row.judgement.verdict.words()));
             }
             Err(failure) => {
-                ui.warn(&format!("{name} has no result: {failure}"));
+                ui.warn(&format!("{name} has no result: {}", failure.message));
                 let in_a_row = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
                 self.left.lock().failed.push((key, failure.message.clone()));
                 let is_over = matches!(failure.kind, FailureKind::Signal(_) | FailureKind::Usage);
