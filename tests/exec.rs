@@ -361,6 +361,22 @@ fn a_prompt_whose_model_failed_goes_on_with_the_same_command() {
     assert_eq!(world.runs().len(), 2, "a run that has ended is not resumed");
 }
 
+/// Git would start one, and wait for somebody to type until the command's time is up.
+#[test]
+fn a_command_that_wants_an_editor_ends_at_once_and_says_what_to_do() {
+    let commit =
+        "git init -q r; git -C r -c user.name=a -c user.email=a@b.c commit --allow-empty; rm -r r";
+    let own = "GIT_EDITOR='echo own >' sh -c 'echo $GIT_EDITOR'";
+    let commands = [commit, own].map(|it| call("shell_command", json!({ "command": it })));
+    let world = TestWorld::local(commands.into_iter().chain([say("It is called calc.")]));
+    project(&world);
+    world.run(&["exec", "Say it", "--repo", "project", "--out", "out"]);
+    let told = world.told();
+    for part in ["no-editor: there is no editor", "`git commit -m`", "echo own >"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
+
 #[test]
 fn a_prompt_that_is_worked_on_already_is_named() {
     let world = TestWorld::local([stall()]);

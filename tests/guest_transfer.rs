@@ -392,7 +392,8 @@ async fn trees_of_builds_are_named_and_sources_in_them_stay() {
         echo '# This is the CMakeCache file.' > CMakeCache.txt && echo 'int n;' > n.c; cd ..; \
         mkdir -p vpath && touch vpath/config.status vpath/Makefile; \
         mkdir -p java/target/surefire-reports java/src/target && touch java/target/x java/src/target/Target.java; \
-        mkdir -p cs/obj && touch cs/obj/project.assets.json; mkdir -p obj && echo v > obj/teapot.txt";
+        mkdir -p cs/obj && touch cs/obj/project.assets.json; mkdir -p obj && echo v > obj/teapot.txt; \
+        printf 'b0VIM 9.0' > src/.a.c.swp; echo ours > notes.swp";
     guest.sh(script).await;
     let mut found = guest.collect().await;
     found.files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -402,10 +403,11 @@ async fn trees_of_builds_are_named_and_sources_in_them_stay() {
         "kept/k",
         "new/CMakeLists.txt",
         "new/n.c",
+        "notes.swp",
         "obj/teapot.txt",
     ];
     assert_eq!(paths, expected);
-    let artefacts = ["b", "cs/obj", "java/target", "new/CMakeCache.txt", "vpath"];
+    let artefacts = ["b", "cs/obj", "java/target", "new/CMakeCache.txt", "src/.a.c.swp", "vpath"];
     assert_eq!(found.listing.artefacts, artefacts);
 }
 

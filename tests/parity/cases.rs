@@ -112,15 +112,21 @@ const COMMANDS: &[Case] = &[
         "echo $CI $PAGER $GIT_PAGER $TERM $NO_COLOR $GIT_TERMINAL_PROMPT $DEBIAN_FRONTEND",
         "1 cat cat dumb 1 0 noninteractive",
     ),
+    same(
+        "no editor waits for anybody",
+        "git init -q r && cd r && git -c user.name=a -c user.email=a@b commit --allow-empty 2>&1 | grep -c -m 1 no-editor; \
+         cd .. && rm -rf r; GIT_EDITOR=true sh -c 'echo $GIT_EDITOR'",
+        "1\ntrue",
+    ),
     Case {
         name: "names of the environment",
         script: "env -u PROBE | cut -d= -f1 | \
                  grep -vE '^(_|SHLVL|OLDPWD|RUSTUP_HOME|.*CERT.*|.*_CA_?(INFO|BUNDLE|PATH)?)$' | sort | xargs",
         expected: Expected::Differs {
-            docker: "CI DEBIAN_FRONTEND FROM_SPEC GIT_PAGER GIT_TERMINAL_PROMPT GRADLE_USER_HOME HOME \
-                     HOSTNAME LANG MAVEN_OPTS NO_COLOR PAGER PATH PWD TERM TMPDIR USER",
-            local: "CI DEBIAN_FRONTEND FROM_SPEC GIT_PAGER GIT_TERMINAL_PROMPT GRADLE_USER_HOME HOME LANG \
-                    MAVEN_OPTS NO_COLOR PAGER PATH PWD TERM TMPDIR USER",
+            docker: "CI DEBIAN_FRONTEND EDITOR FROM_SPEC GIT_EDITOR GIT_PAGER GIT_SEQUENCE_EDITOR GIT_TERMINAL_PROMPT \
+                     GRADLE_USER_HOME HOME HOSTNAME LANG MAVEN_OPTS NO_COLOR PAGER PATH PWD TERM TMPDIR USER VISUAL",
+            local: "CI DEBIAN_FRONTEND EDITOR FROM_SPEC GIT_EDITOR GIT_PAGER GIT_SEQUENCE_EDITOR GIT_TERMINAL_PROMPT \
+                    GRADLE_USER_HOME HOME LANG MAVEN_OPTS NO_COLOR PAGER PATH PWD TERM TMPDIR USER VISUAL",
             row: "environment",
         },
     },

@@ -201,6 +201,7 @@ async fn environment_is_the_documented_list() {
         "LC_CTYPE",
         "DEBIAN_FRONTEND",
         "GIT_EDITOR",
+        "GIT_SEQUENCE_EDITOR",
         "EDITOR",
         "VISUAL",
     ];

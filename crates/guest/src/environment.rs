@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::no_editor;
+
 /// Where programs are when nobody says.
 pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -45,6 +47,10 @@ pub fn environment(home: Option<&Path>, tmp: Option<&Path>) -> BTreeMap<String, 
     }
     for (name, value) in FIXED {
         env.insert((*name).to_owned(), (*value).to_owned());
+    }
+    // Whatever the image or the machine has there: it would wait for somebody.
+    for name in no_editor::VARIABLES {
+        env.insert(name.to_owned(), no_editor::NAME.to_owned());
     }
     for (name, path) in [("HOME", home), ("TMPDIR", tmp)] {
         if let Some(path) = path.and_then(Path::to_str) {

@@ -2,7 +2,7 @@
 //! MakeMaker and the like, with the paths of the machine in them. Whoever has the sources makes them again.
 //!
 //! A folder is told by the files that its tool always writes, a file by its name and its first lines, which say who wrote
-//! it: a `Makefile` or a `configure` that somebody wrote by hand is a file like others.
+//! it: a `Makefile` or a `configure` that somebody wrote by hand is a file like others. The swap files of editors go with them.
 
 use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
@@ -83,6 +83,9 @@ const FILES: &[(&str, &str)] = &[
     ("pm_to_blib", ""),
 ];
 
+/// First bytes of swap files, of Vim and of nano.
+const SWAPS: [&[u8]; 2] = [b"b0VIM ", b"b0nano"];
+
 /// A folder that the tree has no files in is one that a build was made in.
 pub(super) fn is_build_tree(inner: BorrowedFd<'_>, name: &OsStr) -> bool {
     let has = |mark: &str| folder::look(inner, OsStr::new(mark)).is_ok();
@@ -99,6 +102,9 @@ pub(super) fn is_generated(parent: BorrowedFd<'_>, name: &OsStr, stat: &Stat) ->
         return false;
     }
     let Some(text) = name.to_str() else { return false };
+    if is_swap(parent, name, text) {
+        return true;
+    }
     let rows: Vec<&str> = FILES.iter().filter(|row| row.0 == text).map(|row| row.1).collect();
     if rows.contains(&"") {
         return true;
@@ -112,6 +118,16 @@ pub(super) fn is_generated(parent: BorrowedFd<'_>, name: &OsStr, stat: &Stat) ->
     let Some(first) = compiled::first_bytes(parent, name, FIRST) else { return false };
     let first = String::from_utf8_lossy(&first);
     rows.iter().any(|mark| first.contains(mark)) || is_result && first.starts_with(":test-result:")
+}
+
+/// What an editor keeps beside a file while somebody has it open, or when it was killed: `.calc.sh.swp` and so on.
+fn is_swap(parent: BorrowedFd<'_>, name: &OsStr, text: &str) -> bool {
+    let last = text.rsplit_once(".sw").map_or("", |(_, last)| last);
+    let is_named =
+        last.len() == 1 && ('a'..='p').contains(&last.chars().next().unwrap_or_default());
+    is_named
+        && compiled::first_bytes(parent, name, 6)
+            .is_some_and(|first| SWAPS.iter().any(|mark| first == *mark))
 }
 
 #[cfg(test)]
@@ -138,6 +154,10 @@ mod tests {
             ("pm_to_blib", "", true),
             ("t.trs", ":test-result: PASS\n", true),
             ("t.log", "ok\n", true),
+            (".calc.sh.swp", "b0VIM 9.0\0", true),
+            (".calc.sh.swo", "b0nano 7.2", true),
+            ("film.swf", "FWS\u{9}", false),
+            ("notes.swp", "ours\n", false),
             ("other.log", "ok\n", false),
             ("other.trs", "<xml/>\n", false),
         ] {

@@ -41,6 +41,7 @@ pub mod look;
 mod loopback;
 mod memory;
 mod moved;
+mod no_editor;
 mod oom_score;
 pub mod output;
 pub mod patch;

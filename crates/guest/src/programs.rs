@@ -1,5 +1,5 @@
 //! Programs of ours that commands of the model find: `apply_patch`, which models know from elsewhere and
-//! call in the middle of scripts, and `rg`, with which they search.
+//! call in the middle of scripts, `rg`, with which they search, and `no-editor`, which says that there is none.
 //!
 //! They are links to this binary in the folder [`FOLDER`] beside it, made by whoever put it there. The
 //! folder is the last one of `PATH`, so that a program of the image or the repository comes first, and
@@ -15,14 +15,14 @@ use std::process::ExitCode;
 use serde::{Deserialize, Serialize};
 
 use super::environment::DEFAULT_PATH;
-use super::{rg, view};
+use super::{no_editor, rg, view};
 use crate::tools::apply_patch::program::{self, ProgramContext};
 
 /// The names of the program that applies patches.
 use crate::tools::apply_patch::NAMES as PATCH_NAMES;
 
 /// The names of all programs.
-pub const NAMES: [&str; 3] = [PATCH_NAMES[0], PATCH_NAMES[1], rg::NAME];
+pub const NAMES: [&str; 4] = [PATCH_NAMES[0], PATCH_NAMES[1], rg::NAME, no_editor::NAME];
 
 /// The folder with the links, beside the binary.
 pub const FOLDER: &str = "bin";
@@ -141,6 +141,9 @@ pub fn run(args: &[OsString]) -> Option<ExitCode> {
         // Where nobody reads any more, nothing is lost.
         let _ = stdout.flush();
         return Some(ExitCode::from(code));
+    }
+    if name == OsStr::new(no_editor::NAME) {
+        return Some(no_editor::run(&mut std::io::stderr().lock()));
     }
     PATCH_NAMES.iter().any(|known| OsStr::new(known) == name).then(|| apply_patch(args))
 }

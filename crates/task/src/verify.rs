@@ -41,6 +41,8 @@ pub struct PlannedCheck {
     pub before: Option<Duration>,
     /// Where its runner can leave a report outside of the workspace.
     pub report: Option<Report>,
+    /// The same with what makes its runner go on behind a failure.
+    pub whole: Option<String>,
     /// In the local sandbox, whose programs are those of the machine.
     pub is_local: bool,
     /// Why setup failed, where nothing is known of the check but that it could not be run before.
@@ -70,7 +72,8 @@ pub async fn run(client: &Client, planned: &[PlannedCheck], share: Duration) -> 
             Some(report) if is_free(client, report).await => Some(report),
             Some(_) | None => None,
         };
-        let command = report.map_or(&check.command, |report| &report.command);
+        let whole = check.whole.as_ref().unwrap_or(&check.command);
+        let command = report.map_or(whole, |report| &report.command);
         let began = Instant::now();
         match client.exec(exec(command, timeout)).await {
             Ok(output) if output.timed_out && is_cut_off(check, left) => {
@@ -120,10 +123,12 @@ fn out_of_time(share: Duration) -> String {
     format!("not run: the {} s that checks may take at a time are used up", share.as_secs())
 }
 
+/// Tests of colours and of editors fail with them, and no CI sets them.
+const NOT_IN_CI: &str = "NO_COLOR EDITOR GIT_EDITOR GIT_SEQUENCE_EDITOR VISUAL";
+
 fn exec(command: &str, timeout: Duration) -> Exec {
     Exec {
-        // Tests of colours fail with it, and no CI sets it.
-        argv: vec!["sh".to_owned(), "-lc".to_owned(), format!("unset NO_COLOR; {command}")],
+        argv: vec!["sh".to_owned(), "-lc".to_owned(), format!("unset {NOT_IN_CI}; {command}")],
         cwd: None,
         env: BTreeMap::from([("CI".to_owned(), "true".to_owned())]),
         timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
@@ -165,6 +170,7 @@ async fn of_output(
     report: Option<String>,
 ) -> CheckRun {
     let hint = results::runner_of(&check.command);
+    let is_told_to_stop = results::is_told_to_stop(&check.command);
     let memory =
         output.memory_words().map(|words| format!("{words}; `container.memory` is the limit"));
     let CommandOutput { exit_code, timed_out, duration_ms, output, omitted_bytes, .. } = output;
@@ -172,6 +178,7 @@ async fn of_output(
         let files: Vec<&str> = report.iter().map(String::as_str).collect();
         let mut tests = results::parse(hint, &output, &files);
         tests.truncated |= omitted_bytes > 0 && files.is_empty();
+        tests.stopped_early |= is_told_to_stop && tests.counts.bad() > 0;
         let tests = tests.bounded(MAX_TESTS, MAX_TEST_BYTES);
         (tests, results::digest(&output, TAIL_BYTES))
     };
@@ -323,6 +330,7 @@ mod tests {
             why_short: None,
             before: before.map(|seconds| second * seconds),
             report: None,
+            whole: None,
             is_local: false,
             setup_failed: None,
         };
