@@ -9,6 +9,11 @@ use std::str::Utf8Error;
 use super::parse::{Hunk, Line, LineKind};
 use crate::block::finder::{Finder, PASSES};
 
+/// What can be done about a file that is not in UTF-8, which patches and edits are.
+pub const OTHER_ENCODING: &str = "The file is not in UTF-8. Change it with a command that works on its bytes or knows its \
+                                  encoding, such as `perl -pi -e 's/OLD/NEW/' FILE`, or Python's `open` with `encoding=` \
+                                  and `newline=''`";
+
 /// Why the hunks do not fit the file. Printed with the path by [`ApplyError::at`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplyError {
@@ -23,7 +28,9 @@ impl ApplyError {
     /// The message for the model.
     pub fn at(&self, path: &str) -> String {
         match self {
-            ApplyError::NotUtf8(err) => format!("Failed to read file to update {path}: {err}"),
+            ApplyError::NotUtf8(err) => {
+                format!("Failed to read file to update {path}: {err}\n{OTHER_ENCODING}")
+            }
             ApplyError::Header(text) => format!("Failed to find context '{text}' in {path}"),
             ApplyError::Lines(text) => {
                 format!("Failed to find expected lines in {path}:\n{text}")

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::root::Root;
 use super::{Effect, GuestTool, Power, ToolError, ToolOutput, apply_patch, parse_args};
 use crate::edit_format::{self, Edit, MAX_FILE};
+use crate::patch::apply::OTHER_ENCODING;
 use crate::patch::hosted::Operation;
 use crate::patch::tree::Entry;
 
@@ -119,7 +120,8 @@ fn read(root: &Root, path: &str) -> Result<Option<String>, ToolError> {
         }
     }
     let bytes = root.read(&target, MAX_FILE as u64).map_err(|err| failed(err.to_string()))?;
-    let text = String::from_utf8(bytes).map_err(|_| failed("it is not UTF-8".to_owned()))?;
+    let text = String::from_utf8(bytes);
+    let text = text.map_err(|_| failed(format!("it cannot be read as text. {OTHER_ENCODING}")))?;
     Ok(Some(text))
 }
 
