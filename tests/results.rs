@@ -116,6 +116,11 @@ fn each_protocol_is_asked_in_its_own_way_and_stdout_is_the_result() {
         // The model knows from the beginning what it will be asked for.
         let opening = String::from_utf8_lossy(&requests[0].raw).into_owned();
         assert!(opening.contains("additionalProperties"), "{model}");
+        // Besides there it is in the request's own field or tool, or else in the question.
+        let asked = String::from_utf8_lossy(&requests[1].raw).into_owned();
+        let is_bound = model != "chat/some-model";
+        assert_eq!(asked.contains("fits the schema that the task names"), is_bound, "{asked}");
+        assert_eq!(asked.contains("fits the schema below"), !is_bound, "{asked}");
     }
 }
 

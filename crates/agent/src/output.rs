@@ -54,6 +54,16 @@ impl Agent<'_> {
         (stopped, answer)
     }
 
+    /// The request for a result has its schema in it, so that the question need not repeat it.
+    pub fn is_bound_to(&self, schema: &Value) -> bool {
+        let has_tools = self.state.prompt.as_ref().is_some_and(|prompt| !prompt.tools.is_empty());
+        match self.spec.model.output_mode(&as_sent(schema)) {
+            StructuredOutput::Schema => true,
+            StructuredOutput::Tool => has_tools,
+            StructuredOutput::Words => false,
+        }
+    }
+
     /// How the next request asks for the result; `None` while the work goes on.
     pub(super) fn asking<'s>(&'s self, tools: &[ToolDeclaration]) -> Option<ResultOptions<'s>> {
         let wanted = self.result.as_ref()?;

@@ -78,7 +78,8 @@ pub(super) async fn take(
     phase.progress.phase("Asking for the result as JSON");
     let mut problems = Vec::new();
     for _ in 0..TIMES {
-        let question = prompt::output(&format!("{schema:#}"), &problems)?;
+        let shown = (!agent.is_bound_to(schema)).then(|| format!("{schema:#}"));
+        let question = prompt::output(shown.as_deref(), &problems)?;
         let question = vec![message(Role::User, question)];
         let (now, answer) = agent.give_result(schema, question).await;
         *stopped = now;

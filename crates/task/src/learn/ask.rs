@@ -128,7 +128,7 @@ impl LessonsRequest<'_> {
                 Err(why) => problems = why,
             }
             items.extend(reply.items);
-            let again = prompt::output(&format!("{:#}", self.schema), &problems)?;
+            let again = prompt::output(Some(&format!("{:#}", self.schema)), &problems)?;
             items.push(message(Role::User, again));
         }
         let why = text::line(&problems.join("; "));
