@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use expect_test::expect;
+use serde_json::json;
 
 use crate::support::github::GitHub;
 use crate::support::world::{TestWorld, github};
@@ -27,6 +28,48 @@ fn a_sound_machine_and_repository_exit_with_zero() {
         assert!(fine(name), "{name}: {}", output.text());
     }
     assert_eq!(world.github.writes(), Vec::<String>::new());
+}
+
+/// Each is tried as a run would use it; what one says is no other's trouble, and no secret is printed.
+#[test]
+fn mcp_servers_are_asked_for_their_tools() {
+    let script = include_str!("support/mcp_server.py");
+    let config = json!({
+        "network": {"allow": ["away.example:9=127.0.0.1"]},
+        "mcp": {
+            "good": {"command": ["python3", "-u", "-c", script, "tells"], "start-timeout-seconds": 60},
+            "absent": {"command": ["no-such-server"]},
+            "silent": {"command": ["python3", "-u", "-c", script, "silent"], "start-timeout-seconds": 1},
+            "away": {
+                "url": "http://away.example:9/mcp", "headers": {"Authorization": "Bearer ${PATCHWRIGHT_MCP_AWAY}"},
+            },
+            "barred": {"url": "https://mcp.example/mcp"},
+        },
+    });
+    let world = TestWorld::local([]).set("PATCHWRIGHT_MCP_AWAY", "hush-hush-0123456789");
+    world.write("config.yml", &config.to_string());
+    let output = world.run(&["doctor", "--config", "config.yml"]).expect(2);
+    let line = |name: &str| {
+        let what = format!("MCP server {name}: ");
+        let line = output.stdout.lines().find(|line| line.contains(&what));
+        line.unwrap_or_else(|| panic!("no {name}: {}", output.text())).to_owned()
+    };
+    assert!(line("good").starts_with("ok"), "{}", line("good"));
+    assert!(line("good").contains("`mcp__good__go`"), "{}", line("good"));
+    for (name, words) in [
+        ("absent", "there is no program `no-such-server`"),
+        ("silent", "did not start"),
+        ("away", "did not start"),
+        ("barred", "may not be reached"),
+    ] {
+        let line = line(name);
+        assert!(line.starts_with("FAIL") && line.contains(words), "{line}");
+    }
+    assert!(!output.text().contains("hush-hush"), "{}", output.text());
+    let world = world.set("PATCHWRIGHT_SANDBOX", "docker");
+    let output = world.run(&["doctor", "--config", "config.yml"]);
+    let tried = |line: &&str| line.contains("MCP server good: not tried: ");
+    assert!(output.stdout.lines().any(|line| tried(&line)), "{}", output.text());
 }
 
 #[test]

@@ -15,7 +15,8 @@ use patchwright_forge::RepositoryId;
 ///
 /// Prints one line a check and the exact fix for what is wrong. Exits 0 when nothing would make a run fail, 2
 /// otherwise. Nothing is changed on GitHub and in Docker; on this machine the state folder is made, and a local sandbox
-/// started in it for a moment, whose guest (about 15 MB) stays there for runs.
+/// started in it for a moment, whose guest (about 15 MB) stays there for runs. The MCP servers of the configuration are
+/// reached, or started in that sandbox, and asked for their tools.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Repository to check the token and the settings against

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use super::{Finding, collector, database, model, pods, sandboxes};
+use super::{Finding, collector, database, mcp, model, pods, sandboxes};
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Hint};
 use patchwright_config::flags::Common;
@@ -38,7 +38,7 @@ pub async fn check(config: &Config, common: &Common, env: &Env) -> Vec<Finding> 
     }
     if let Some(state) = state {
         findings.extend(database::check(env, &state).await);
-        findings.extend(local(config, &state).await);
+        findings.extend(local(config, env, &state).await);
     }
     findings.extend(model::check(config, env).await);
     findings.extend(collector::check(env).await);
@@ -98,8 +98,8 @@ async fn docker(config: &Config, env: &Env) -> Vec<Finding> {
     sandboxes::docker(&engine)
 }
 
-/// Starts a local sandbox for a moment and reports what it enforces.
-async fn local(config: &Config, state: &Path) -> Vec<Finding> {
+/// Starts a local sandbox for a moment and reports what it enforces, and what the MCP servers say.
+async fn local(config: &Config, env: &Env, state: &Path) -> Vec<Finding> {
     let sandbox = LocalSandbox::new(state.to_owned());
     let spec = SandboxSpec {
         image: PreparedImage {
@@ -119,6 +119,7 @@ async fn local(config: &Config, state: &Path) -> Vec<Finding> {
             let mut findings =
                 vec![Finding::fine("local sandbox", format!("starts, {}", kernel()))];
             findings.extend(sandboxes::local(&running.enforced));
+            findings.extend(mcp::check(config, env, &running.client).await);
             // What is left behind is swept by the next run.
             let _ = running.stop().await;
             findings

@@ -9,6 +9,7 @@ mod database;
 pub mod forge;
 pub mod launcher;
 pub mod machine;
+mod mcp;
 mod model;
 pub mod network;
 mod pods;

@@ -116,6 +116,15 @@ pub(super) fn nobody() -> Reachable {
     Arc::new(|url: &Url| Err(Failure::internal(format!("a replay asks nobody at `{url}`"))))
 }
 
+/// For whoever asks servers without a run: what a run with these hosts may reach.
+///
+/// # Errors
+/// For the user: a host is written in a way that is none.
+pub fn reachable_through(hosts: &[String]) -> Result<Reachable> {
+    let egress = Egress::new(hosts)?;
+    Ok(Arc::new(move |url: &Url| reachable(url, egress.as_ref())))
+}
+
 /// A client for an address, when it is allowed.
 fn reachable(url: &Url, egress: Option<&Arc<Egress>>) -> Result<reqwest::Client> {
     let host = url.host_str().unwrap_or_default();
