@@ -83,6 +83,30 @@ fn what_a_run_cost_that_fails_in_all_its_attempts_is_counted_once() {
     assert!(cost > 0.0 && (counted - cost).abs() < 1e-9, "counted once: {counted} of {cost}");
 }
 
+/// It was given up with what it had cost, and is resumed when its delivery comes again.
+#[test]
+fn what_a_run_cost_that_was_given_up_and_is_delivered_again_is_counted_once() {
+    let broken = || fail(400, "invalid_request_error", "this request is not understood");
+    let turns: Vec<_> = fix().into_iter().take(1).chain((0..4).map(|_| broken())).collect();
+    let world = served(TestWorld::new(github().user("ann", Role::Write), turns))
+        .set("PATCHWRIGHT_TIME_SCALE", "0.01");
+    let server = Serving::start(&world, &["--room", "1"]);
+    let payload = labeled("acme/app", 7, "patchwright", "ann");
+    server.deliver(&guid(1), "issues", &payload);
+    let dead = "patchwright_jobs{kind=\"delivery\",state=\"dead\"}";
+    server.until("it is not given up", || server.metric(dead) >= 1.0);
+    let counted = || server.metric("patchwright_delivery_cost_usd_total");
+    assert!(counted() > 0.0, "{}", server.said());
+    world.model.add(fix().into_iter().skip(1));
+    server.deliver(&guid(1), "issues", &payload);
+    server.until("no pull request", || !world.github.pulls().is_empty());
+    server.until_idle();
+    assert_eq!(world.runs().len(), 1, "{}", server.said());
+    let result: Value = serde_json::from_str(&world.result("result.json")).unwrap();
+    let cost = result["spending"]["cost_usd"].as_f64().unwrap();
+    assert!((counted() - cost).abs() < 1e-9, "{} of {cost}", counted());
+}
+
 /// A server whose model says no to everything, and one of the same place whose model works.
 fn without_and_with_a_model(turn: Turn) -> (TestWorld, TestWorld) {
     let github = github().user("ann", Role::Write);

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::counted::{is_counted, since_counted};
 use super::delivered_event::{
     at, done_by, find, learned_number, read, same_work, task_of, was_done, was_sent,
 };
@@ -108,6 +109,9 @@ pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
         Ok(became) => became,
         Err(failure) => failed(fleet, &held, &delivery, &failure).await?,
     };
+    let all_usd = became.cost_usd;
+    let cost_usd = since_counted(&fleet.state, became.run.as_deref(), all_usd);
+    let became = DeliveryOutcome { cost_usd, ..became };
     if held.lost().is_cancelled() {
         // Another worker has the job: nothing more is written, neither here nor on GitHub.
         tracing::warn!(delivery = delivery.guid, job = held.job.id, "the lease was lost");
@@ -152,6 +156,7 @@ pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
     }
     // The body is needed for another attempt only.
     if is_over(&held, &became.end) {
+        is_counted(&fleet.state, became.run.as_deref(), all_usd);
         fleet.store.drop_body(&delivery.guid).await?;
     }
     Ok(())

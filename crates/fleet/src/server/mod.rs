@@ -9,6 +9,7 @@ mod attempts;
 mod body;
 mod catch_up;
 mod connections;
+mod counted;
 mod dashboard;
 pub mod deliver;
 mod delivered_event;
