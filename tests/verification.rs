@@ -9,6 +9,7 @@ mod lost;
 mod noise;
 mod packages;
 mod steps;
+mod stopped;
 mod usual_names;
 
 use patchwright_journal::{self as journal, Entry};

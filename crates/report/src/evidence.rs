@@ -140,7 +140,7 @@ fn passing(row: &EvidenceRow, tests: &Comparison) -> Option<String> {
     let passed = |run: &Option<CheckRun>| {
         let tests = run.as_ref().filter(|run| !run.is_flaky())?.tests.as_ref()?;
         let is_told = !tests.runners.iter().any(|runner| runner.may_be_silent());
-        (tests.finished && !tests.truncated && is_told).then_some(tests.counts.passed)
+        (tests.is_whole() && !tests.truncated && is_told).then_some(tests.counts.passed)
     };
     let (before, now) = (passed(&row.base)?, passed(&row.head)?);
     (before != now && before > 0).then(|| format!("{before} → {now} tests pass"))

@@ -13,7 +13,7 @@ use crate::verify::{self, PlannedCheck};
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_base::text;
 use patchwright_config::SandboxChoice;
-use patchwright_ecosystems::results::command_with_report;
+use patchwright_ecosystems::results::{command_that_goes_on, command_with_report};
 use patchwright_journal::Entry;
 use patchwright_sandbox::{PreparedImage, Running, SandboxSpec};
 use patchwright_types::events::{Event, When};
@@ -129,6 +129,7 @@ fn plan(run: &Run<'_>, command: &str, place: usize, side: CheckTarget<'_>) -> Pl
             .filter(|before| before.exit_code.is_some() && !before.timed_out)
             .map(|before| Duration::from_millis(before.duration_ms)),
         report,
+        whole: command_that_goes_on(command),
         is_local: run.config.sandbox == SandboxChoice::Local,
         setup_failed: run.setup.lock().why_failed().filter(|_| is_open),
     }

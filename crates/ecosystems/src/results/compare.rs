@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Status, TestResults, network};
+use super::{Runner, Status, TestResults, network};
 
 /// Most names of one list; the numbers are whole.
 const MAX_NAMES: usize = 200;
@@ -47,7 +47,7 @@ pub struct Comparison {
     /// Bad on both sides, and both times for want of a network, by what the failure says.
     #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub without_network: Names,
-    /// Bad on the head, and not there on the base: tests that the change adds, or that the base's runner broke off before.
+    /// Bad on the head, and not there on the base: tests that the change adds, or that the base's runner did not come to.
     pub new_failing: Names,
     /// Passes on the head, and not there on the base.
     pub new_passing: Names,
@@ -71,9 +71,9 @@ pub struct Comparison {
     /// How many failures the runner on the head counts without a name, beyond those on the base.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub nameless: u64,
-    /// No runner on the head came to its end, so nothing is called fixed that is not listed.
+    /// No runner on the head came to its end, or it stopped early, so nothing is called fixed that is not listed.
     pub is_partial: bool,
-    /// No runner on the base came to its end, so what it does not list may have failed before.
+    /// No runner on the base came to its end, or it stopped early, so what it does not list may have failed before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_base_partial: bool,
 }
@@ -90,7 +90,7 @@ enum State {
     Passed,
     Skipped,
     Absent,
-    /// Not listed by a runner that broke off.
+    /// Not listed by a runner that broke off or stopped early.
     Unknown,
 }
 
@@ -238,7 +238,7 @@ impl<'a> Side<'a> {
     fn new(runs: &'a [TestResults]) -> Option<Side<'a>> {
         let first = runs.first()?;
         let (main, other) = match runs.get(1) {
-            Some(again) if again.finished && !first.finished => (again, Some(first)),
+            Some(again) if again.is_whole() && !first.is_whole() => (again, Some(first)),
             again => (first, again),
         };
         let is_again_doubtful =
@@ -270,7 +270,7 @@ impl<'a> Side<'a> {
 
     fn names(&self) -> impl Iterator<Item = &'a str> {
         // Beside a first run that came to its end, the second only tells what is flaky.
-        let other = self.other.filter(|_| self.runs.first().is_some_and(|first| !first.finished));
+        let other = self.other.filter(|_| self.runs.first().is_some_and(|first| !first.is_whole()));
         let tests = std::iter::once(self.main).chain(other).flat_map(|run| run.tests.keys());
         tests.map(String::as_str)
     }
@@ -281,12 +281,12 @@ impl<'a> Side<'a> {
 pub fn compare(base: &[TestResults], head: &[TestResults]) -> Comparison {
     let mut found = Comparison::default();
     let (Some(base), Some(head)) = (Side::new(base), Side::new(head)) else {
-        found.is_partial = head.first().is_some_and(|run| !run.finished);
+        found.is_partial = head.first().is_some_and(|run| !run.is_whole());
         return found;
     };
     let (before, after) = (base.main, head.main);
-    found.is_partial = !after.finished;
-    found.is_base_partial = !before.finished;
+    found.is_partial = !after.is_whole();
+    found.is_base_partial = !before.is_whole();
     found.nameless = after.unnamed_failures().saturating_sub(before.unnamed_failures());
     let mut names: Vec<&str> = base.names().chain(head.names()).collect();
     names.sort_unstable();
@@ -395,7 +395,7 @@ fn state(run: &TestResults, name: &str) -> State {
     match run.tests.get(name).map(|test| test.status) {
         Some(Status::Failed | Status::Error) => State::Bad,
         Some(Status::Skipped) => State::Skipped,
-        None if !run.finished => State::Unknown,
+        None if !run.is_whole() => State::Unknown,
         None if run.is_of_quiet_package(name) => State::Passed,
         None if run.names_all() => State::Absent,
         Some(Status::Passed) | None => State::Passed,
@@ -404,6 +404,10 @@ fn state(run: &TestResults, name: &str) -> State {
 
 /// A file or a class that did not load on the base is no test; it is repaired when its tests run.
 fn runs_in_parts(run: &TestResults, name: &str) -> bool {
+    // What cargo names is a test, also where its item has others in it.
+    if run.runners == [Runner::CargoTest] {
+        return false;
+    }
     let mut parts = run.tests.iter().filter(|(test, _)| {
         let rest = test.strip_prefix(name).or_else(|| test.strip_prefix(name.strip_suffix(".py")?));
         rest.is_some_and(|rest| rest.starts_with([':', '.', ' ', '/', '#']))

@@ -17,6 +17,8 @@ pub(super) fn surefire(lines: &[&str]) -> TestResults {
     let mut of_classes = Counts::default();
     let mut has_total = false;
     for line in lines {
+        // In the summary of several modules: those that depend on one that failed, or come after it.
+        sink.results.stopped_early |= regex!(r"^\[INFO\] \S.* \.+ SKIPPED$").is_match(line);
         if let Some(found) = ended.captures(line) {
             close(&mut sink, open.take());
             let group = |at: usize| found.get(at).map_or("", |text| text.as_str());

@@ -89,6 +89,9 @@ pub(super) fn jest(lines: &[&str]) -> TestResults {
             why.push(line.strip_prefix("    ").unwrap_or(line));
         } else if line.starts_with("  ") && !line.trim().is_empty() {
             groups.enter(indent(line), line.trim());
+        } else if regex!(r"^Test Suites: .*\b\d+ of \d+ total$").is_match(line) {
+            // `--bail`: files behind the failure were not run.
+            sink.results.stopped_early = true;
         } else if let Some(rest) = line.strip_prefix("Tests: ") {
             sink.summary(counted(rest));
             sink.next_run();

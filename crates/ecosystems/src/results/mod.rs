@@ -21,6 +21,7 @@ mod python;
 mod report;
 mod rust;
 mod sink;
+mod stopping;
 mod tap;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,7 @@ pub use compare::{Comparison, Names, compare};
 pub use digest::digest;
 pub use report::{Report, command_with_report, runner_of};
 use sink::Sink;
+pub use stopping::{command_that_goes_on, is_told_to_stop};
 
 /// Most tests that are kept by name. Passing ones beyond it are counted only.
 pub const MAX_TESTS: usize = 20_000;
@@ -173,6 +175,10 @@ pub struct TestResults {
     pub truncated: bool,
     /// The runner printed its final summary, so a test that is not listed as failed did not fail.
     pub finished: bool,
+    /// The runner ended at a failure, as it was told to or does by itself (`cargo test`, `--maxfail`), or would not begin
+    /// (pytest after an error of collection): what it does not name did not run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped_early: bool,
     /// Packages of Go that came to their end and whose passing tests are not named: a test of them that is not
     /// listed passed.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -183,6 +189,11 @@ impl TestResults {
     /// Nothing was recognised.
     pub fn is_empty(&self) -> bool {
         self.runners.is_empty()
+    }
+
+    /// All tests ran, so one that is not listed is not there, or passed where the runner names failures only.
+    pub fn is_whole(&self) -> bool {
+        self.finished && !self.stopped_early
     }
 
     /// Every test that ran is here by name, passed ones too.
@@ -197,10 +208,10 @@ impl TestResults {
         if self.finished { self.counts.bad().saturating_sub(named) } else { 0 }
     }
 
-    /// How many tests there are; `None` where the runner does not say it: it broke off, or it is Go's without `-v`, which
-    /// counts nothing.
+    /// How many tests there are; `None` where the runner does not say it: it broke off or stopped early, or it is Go's
+    /// without `-v`, which counts nothing.
     pub fn total(&self) -> Option<u64> {
-        (self.finished && self.quiet_packages.is_empty()).then(|| self.counts.all())
+        (self.is_whole() && self.quiet_packages.is_empty()).then(|| self.counts.all())
     }
 
     /// `3 of 20 tests fail`, or how many do where nobody knows of how many; `None` when none does.
@@ -248,6 +259,7 @@ impl TestResults {
             if self.is_empty() { other.finished } else { self.finished && other.finished };
         self.counts = self.counts.plus(other.counts);
         self.truncated |= other.truncated;
+        self.stopped_early |= other.stopped_early;
         self.runners.extend(other.runners);
         self.quiet_packages.extend(other.quiet_packages);
         for (name, test) in other.tests {
@@ -356,7 +368,9 @@ pub fn parse(hint: Option<Runner>, output: &str, junit: &[&str]) -> TestResults 
     if !results.is_empty() {
         results.runners = vec![Runner::Junit];
         // A report is well formed all the same.
-        results.finished &= !(hint == Some(Runner::Pytest) && python::breaks_off(&all));
+        let is_pytest = hint == Some(Runner::Pytest);
+        results.finished &= !(is_pytest && python::breaks_off(&all));
+        results.stopped_early |= is_pytest && python::stops_early(&all);
         return results;
     }
     let without_log = automake::without_log(&all);

@@ -15,6 +15,7 @@ pub(super) fn pytest(lines: &[&str]) -> TestResults {
         if breaks_off(run) {
             sink.break_off();
         }
+        sink.results.stopped_early |= stops_early(run);
         if let Some(counts) = run.last().and_then(|line| pytest_summary(line)) {
             sink.summary(counts);
             sink.next_run();
@@ -59,12 +60,25 @@ fn pytest_run(sink: &mut Sink, lines: &[&str]) {
 /// pytest died in itself, or was interrupted (exit codes 3 and 2), and sums up the tests that it had run. After an error in
 /// itself it names none of them. What a failed test printed stands before the short summary.
 pub(super) fn breaks_off(lines: &[&str]) -> bool {
-    let short = lines
-        .iter()
-        .rposition(|line| line.starts_with("====") && line.contains(" short test summary info "));
-    let end = &lines[short.unwrap_or(0)..];
     let interrupted = regex!(r"^!+ (KeyboardInterrupt|(\S+\.)?Exit: .*) !+$");
-    end.iter().any(|line| line.starts_with("INTERNALERROR> ") || interrupted.is_match(line))
+    let says = |line: &&str| line.starts_with("INTERNALERROR> ") || interrupted.is_match(line);
+    behind_failures(lines).iter().any(says)
+}
+
+/// pytest ended at a failure (`-x`, `--maxfail`), or ran nothing because a file could not be loaded (exit code 2): what
+/// failed is named, and of the other tests nothing is known.
+pub(super) fn stops_early(lines: &[&str]) -> bool {
+    let stopped = regex!(
+        r"^!+ (\S*Interrupted: )?(stopping after \d+ failures|\d+ errors? during collection) !+$"
+    );
+    behind_failures(lines).iter().any(|line| stopped.is_match(line))
+}
+
+/// From the short summary on.
+fn behind_failures<'a, 't>(lines: &'a [&'t str]) -> &'a [&'t str] {
+    let is_summary =
+        |line: &&str| line.starts_with("====") && line.contains(" short test summary info ");
+    &lines[lines.iter().rposition(is_summary).unwrap_or(0)..]
 }
 
 fn status(word: &str) -> Status {

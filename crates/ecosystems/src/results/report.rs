@@ -41,18 +41,25 @@ pub fn runner_of(command: &str) -> Option<Runner> {
 /// build or go to a folder first, and where the command names a report already. `name` is letters, digits and hyphens.
 pub fn command_with_report(command: &str, name: &str) -> Option<Report> {
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-    let (before, command) = match command.rsplit_once(" && ") {
-        Some((before, last)) if ci::only_builds(before) => (format!("{before} && "), last),
-        _ => (String::new(), command),
-    };
-    let is_one = !command.contains(['|', '&', ';', '>', '<', '\n', '`', '#', ')'])
-        && !command.contains("$(");
-    if !is_name || !is_one || has_report(command) {
+    let (before, command) = plain(command)?;
+    if !is_name || has_report(command) {
         return None;
     }
     let path = format!("/tmp/{name}.xml");
     let made = with_argument(command, path)?;
     Some(Report { command: format!("{before}{}", made.command), ..made })
+}
+
+/// The last part of a command whose others only build or go to a folder, and those in front of it. `None` where it is not
+/// plain words.
+pub(super) fn plain(command: &str) -> Option<(String, &str)> {
+    let (before, last) = match command.rsplit_once(" && ") {
+        Some((before, last)) if ci::only_builds(before) => (format!("{before} && "), last),
+        _ => (String::new(), command),
+    };
+    let is_one =
+        !last.contains(['|', '&', ';', '>', '<', '\n', '`', '#', ')']) && !last.contains("$(");
+    is_one.then_some((before, last))
 }
 
 fn with_argument(command: &str, path: String) -> Option<Report> {
