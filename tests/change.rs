@@ -251,6 +251,84 @@ fn a_change_that_is_too_large_is_given_back_once() {
     assert_eq!(result(&world)["checks"], "passed");
 }
 
+/// Only the model can put another thing in the place of what no change can have.
+#[test]
+fn what_can_be_part_of_no_change_is_given_back_once() {
+    let odd = "ln -s ../../outside away; ln -s /etc/hosts hosts; mkfifo pipe; git init -q nested; \
+        echo x > nested/x; echo x > \"$(printf 'bad\\nname')\"";
+    let mend = "rm pipe hosts; ln -sf calc.sh away; rm -r nested/.git; mv bad* good";
+    let world = TestWorld::local([
+        sh(odd),
+        custom("apply_patch", PATCH),
+        say("Add adds."),
+        sh(mend),
+        say("Add adds again."),
+    ]);
+    project(&world);
+    let output = exec(&world, &["--verify", "sh ./test.sh"]).expect(0);
+    assert!(output.stderr.contains("asking the model about `away`"), "{}", output.text());
+    assert_eq!(patched(&world), ["away", "calc.sh", "good", "nested/x"]);
+    let asked = String::from_utf8_lossy(&world.model.requests()[3].raw).into_owned();
+    for words in [
+        "Your change is published without these files",
+        "`away`: a symlink that leaves the repository",
+        "`hosts`: a symlink with an absolute target",
+        "`nested`: a nested repository",
+        "`pipe`: a named pipe",
+        "a control character in a name",
+        "has a relative target inside the repository",
+        "when the `.git` of its folder is gone",
+        "Pipes, sockets and devices",
+        "rename the file",
+    ] {
+        assert!(asked.contains(words), "{words}: {asked}");
+    }
+    assert!(!asked.contains("Submodules stay") && !asked.contains("interrupted"), "{asked}");
+    let result = result(&world);
+    assert_eq!(
+        (&result["checks"], &result["final_message"]),
+        (&json!("passed"), &json!("Add adds again."))
+    );
+}
+
+/// A name that policy refuses costs the whole change.
+#[test]
+fn a_name_that_may_not_be_published_is_given_back_once() {
+    let world = TestWorld::local([
+        sh("echo x > 'a\\b'"),
+        custom("apply_patch", PATCH),
+        say("Add adds."),
+        sh("rm a*b"),
+        say("Add adds again."),
+    ]);
+    project(&world);
+    exec(&world, &[]).expect(0);
+    assert_eq!(patched(&world), ["calc.sh"]);
+    let asked = String::from_utf8_lossy(&world.model.requests()[3].raw).into_owned();
+    for words in ["so none of it will be", "has a backslash, which", "rename the file"] {
+        assert!(asked.contains(words), "{words}: {asked}");
+    }
+}
+
+/// Who takes no failing checks back is asked nothing else either, and what stays is told to people.
+#[test]
+fn what_can_be_part_of_no_change_is_given_back_once_at_most() {
+    let odd = || sh("ln -s /etc/hosts hosts");
+    let fixed = || [custom("apply_patch", PATCH), say("Add adds.")];
+    let without = [vec![odd()], fixed().to_vec()].concat();
+    let world = TestWorld::local(without.clone());
+    project(&world);
+    let config = "limits: { verify-rounds: 0 }\n";
+    fs_err::write(world.path("config.yml"), config).unwrap();
+    exec(&world, &["--config", "config.yml"]).expect(20);
+    let world = TestWorld::local([without, vec![say("The link is wanted.")]].concat());
+    project(&world);
+    let output = exec(&world, &["--verify", "sh ./test.sh"]).expect(20);
+    assert!(output.stderr.contains("`hosts` cannot be published"), "{}", output.text());
+    assert_eq!(patched(&world), ["calc.sh"]);
+    assert_eq!(world.model.requests().len(), 4);
+}
+
 /// Whoever decides whether the patch is worth applying knows what the checks said of it.
 #[test]
 fn what_the_checks_said_of_a_refused_change_is_its_evidence() {

@@ -109,8 +109,11 @@ fn what_cannot_be_had_stays_a_pointer_and_is_said() {
 
 #[test]
 fn a_changed_content_is_held_back_and_the_rest_is_published() {
-    let world = world(work("echo other > data/a.bin; echo new > data/b.bin"), Trouble::None);
-    let output = world.issue();
+    let mut turns = work("echo other > data/a.bin; echo new > data/b.bin");
+    turns.push(say("Add instead of subtracting\n\nThe data is needed."));
+    let world = world(turns, Trouble::None);
+    let output = world.issue().expect(20);
+    assert!(world.told().contains("New contents for git LFS cannot be uploaded"));
     let pull = &world.github.pulls()[0];
     for path in ["data/a.bin", "data/b.bin"] {
         assert!(pull.body.contains(path), "{path}: {}", output.text());
@@ -152,8 +155,10 @@ fn a_file_that_is_moved_to_where_lfs_keeps_none_is_its_content_or_is_refused() {
     let path = world.github.repository_path();
     let size = git(&path, &["cat-file", "-s", &format!("{head}:a.bin")]);
     assert_eq!(size.trim(), CONTENT.len().to_string());
-    let world = self::world(moved(), Trouble::None).set("PATCHWRIGHT_LFS", "false");
-    let output = world.issue();
+    let again = say("Add instead of subtracting\n\nIt has to be there.");
+    let turns = [moved(), vec![again]].concat();
+    let world = self::world(turns, Trouble::None).set("PATCHWRIGHT_LFS", "false");
+    let output = world.issue().expect(20);
     let pull = &world.github.pulls()[0];
     assert!(pull.body.contains("a pointer of git LFS under a name"), "{}", output.text());
     let path = world.github.repository_path();

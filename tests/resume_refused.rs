@@ -15,7 +15,8 @@ fn turns(between: Option<&str>) -> Vec<Turn> {
     let run = |command: &str| call("shell_command", json!({"command": command}));
     let written = "*** Begin Patch\n*** Add File: ignored.txt\n+x\n*** End Patch\n";
     let first = [run(ODD), custom("apply_patch", written)];
-    let last = [run("echo seen >> notes"), say("Add instead of subtracting")];
+    let again = say("Add instead of subtracting\n\nAll of it is needed.");
+    let last = [run("echo seen >> notes"), say("Add instead of subtracting"), again];
     first.into_iter().chain(between.map(run)).chain(last).collect()
 }
 

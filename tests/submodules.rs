@@ -49,6 +49,12 @@ fn work(command: &str) -> Vec<Turn> {
     vec![shell(command), custom("apply_patch", PATCH), say("Add instead of subtracting")]
 }
 
+/// The same for a command whose files can be part of no change: the model is asked about them.
+fn work_in_vain(command: &str) -> Vec<Turn> {
+    let again = say("Add instead of subtracting\n\nThe rest stays as it is.");
+    [work(command), vec![again]].concat()
+}
+
 /// Whether a repository was asked for, and whether with a token.
 fn asked(world: &TestWorld, repository: &str) -> Vec<bool> {
     let path = format!("/{repository}.git/");
@@ -61,7 +67,7 @@ fn asked(world: &TestWorld, repository: &str) -> Vec<bool> {
 fn a_submodule_is_read_by_the_model_and_by_checks_and_changes_in_it_are_not_published() {
     let look =
         "cat lib/lib.sh; git status --porcelain; echo mine > lib/lib.sh; echo new > lib/new.txt";
-    let world = world(work(look))
+    let world = world(work_in_vain(look))
         .set("PATCHWRIGHT_VERIFY", ". ./calc.sh && . lib/lib.sh && [ $TWO = from-the-lib ]");
     let lib = tip(&world, "acme/lib");
     name(&world, "acme/app", &[("lib", "../lib.git", &lib)]);
@@ -94,10 +100,11 @@ fn a_removal_is_not_published_in_halves() {
         ("rm -rf lib .gitmodules", "false"),
         ("rm -rf lib; : > .gitmodules", "true"),
     ] {
-        let world = world(work(command)).set("PATCHWRIGHT_SUBMODULES", which);
+        let world = world(work_in_vain(command)).set("PATCHWRIGHT_SUBMODULES", which);
         let lib = tip(&world, "acme/lib");
         name(&world, "acme/app", &[("lib", "../lib.git", &lib)]);
         let output = world.issue().expect(20);
+        assert!(world.told().contains("Submodules stay as they are"), "{command}");
         let pull = &world.github.pulls()[0];
         let changed =
             git(&world.github.repository_path(), &["diff", "--name-only", "main", &pull.head_sha]);

@@ -113,6 +113,8 @@ async fn check(place: Place<'_>) {
                 shell(&hostile_git(&program)),
                 shell(ODD_FILES),
                 say("Fixed the typo"),
+                // Asked about what can be part of no change.
+                say("Fixed the typo"),
             ],
         )
         .await;
@@ -175,7 +177,8 @@ async fn attacks_links_outside_twin_names_and_workflows_are_kept_out() {
         ln -s ../../x relative; ln -s src/../../y winding; echo x > readme.MD
         mkdir -p .github/workflows ci/setup; echo 'on: push' > .github/workflows/x.yml
         echo 'runs: {using: composite}' > ci/setup/action.yml";
-    let ended = arena.run(Place::Local, vec![shell(script), say("Fixed the typo")]).await;
+    let fixed = || say("Fixed the typo");
+    let ended = arena.run(Place::Local, vec![shell(script), fixed(), fixed()]).await;
     assert_eq!(ended.code, 20, "{}", ended.stderr);
     let paths: Vec<String> = arena.pushed().into_iter().map(|(path, _)| path).collect();
     assert_eq!(paths, ["README.md", "src/a.txt"]);
@@ -193,7 +196,8 @@ async fn attacks_a_secret_in_a_file_that_is_refused_is_nowhere() {
     let arena = Arena::new();
     let token = arena.oracle.value(GITHUB_TOKEN);
     let script = format!("sed -i s/teh/the/ README.md; echo '{token}' > readme.MD");
-    let ended = arena.run(Place::Local, vec![shell(&script), say("Fixed the typo")]).await;
+    let fixed = || say("Fixed the typo");
+    let ended = arena.run(Place::Local, vec![shell(&script), fixed(), fixed()]).await;
     assert_eq!(ended.code, 20, "{}", ended.stderr);
     assert_eq!(arena.pushed_file("README.md"), "the app\n");
     let body = &arena.github.pulls()[0].body;

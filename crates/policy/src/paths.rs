@@ -6,7 +6,7 @@
 use icu_normalizer::ComposingNormalizerBorrowed;
 
 use super::{Blobs, HeldBack, Judgement, Lists, Violation, git_folder};
-use patchwright_git::tree::{FileChange, Mode};
+use patchwright_git::tree::{Change, FileChange, Mode};
 
 /// Rule id of flags that are worth a line but not a draft.
 pub(super) const NOTE: &str = "path.note";
@@ -172,15 +172,7 @@ pub(super) fn check(
     judgement: &mut Judgement,
 ) {
     let violation = |rule, message: String| Violation::new(rule, Some(file.path.clone()), message);
-    // A name that the base has already is nothing that the change brings.
-    let is_new = file.old.is_none();
-    let elsewhere = is_new.then(|| unsafe_elsewhere(&file.path)).flatten();
-    if let Some(reason) = unsafe_path(&file.path).or(elsewhere) {
-        judgement.violations.push(violation("path.unsafe", reason.to_owned()));
-    }
-    if let Some((rule, message)) = broken_mode(file, blobs) {
-        judgement.violations.push(violation(rule, message));
-    }
+    judgement.violations.extend(unfit(file, blobs));
     // Folded, because `.GitHub/workflows` is the workflow folder on a Mac and on Windows.
     let path = folded(&file.path);
     if let Some(rule) = held_back(lists, &path) {
@@ -209,6 +201,33 @@ pub(super) fn check(
         let message = "has a name that no checkout on Windows can have".to_owned();
         judgement.flags.push(violation(NOTE, message));
     }
+}
+
+/// The files that no change may have, because of their names or of where they lead.
+pub fn problems(change: &Change, blobs: &dyn Blobs) -> Vec<Violation> {
+    let mut found: Vec<Violation> =
+        change.files.iter().flat_map(|file| unfit(file, blobs)).collect();
+    // What cannot be read is nobody's to mend.
+    found.retain(|found| found.rule.starts_with("path."));
+    let mut judgement = Judgement::default();
+    check_together(&change.files, &mut judgement);
+    found.extend(judgement.violations);
+    found
+}
+
+/// What path and mode of a file say against every change that has it.
+fn unfit(file: &FileChange, blobs: &dyn Blobs) -> Vec<Violation> {
+    let mut found = Vec::new();
+    // A name that the base has already is nothing that the change brings.
+    let is_new = file.old.is_none();
+    let elsewhere = is_new.then(|| unsafe_elsewhere(&file.path)).flatten();
+    if let Some(reason) = unsafe_path(&file.path).or(elsewhere) {
+        found.push(Violation::new("path.unsafe", Some(file.path.clone()), reason.to_owned()));
+    }
+    if let Some((rule, message)) = broken_mode(file, blobs) {
+        found.push(Violation::new(rule, Some(file.path.clone()), message));
+    }
+    found
 }
 
 /// Windows keeps some characters and endings for itself, and names of devices whatever follows their first dot.

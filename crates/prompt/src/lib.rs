@@ -18,6 +18,7 @@ pub mod session;
 mod tag;
 mod title;
 mod triage;
+mod unpublishable;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -41,6 +42,7 @@ pub use review::{QuestionedFinding, ReviewCheck, ReviewTask, review_task, second
 pub use tag::{fresh_tag, tag_of};
 pub use title::{TitleRequest, title};
 pub use triage::{TriageCandidate, TriageTask, triage_task};
+pub use unpublishable::{UnpublishableChange, UnpublishableKind, unpublishable};
 pub use verdict::{VerdictRequest, verdict};
 
 macro_rules! embedded {
@@ -120,11 +122,11 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/second_look.md",
     "task/session.md",
     "task/title.md",
-    "task/too_large.md",
     "task/tools_changed.md",
     "task/triage.md",
     "task/unchanged.md",
     "task/unfinished_reply.md",
+    "task/unpublishable.md",
     "task/verdict.md",
     "task/wrap_up.md",
     "task/wrap_up_review.md",
@@ -212,11 +214,6 @@ pub struct IssueTask<'a> {
 pub fn agent_limits(turns: u32, dollars: Option<f64>) -> Result<String> {
     let dollars = dollars.map(|dollars| format!("{dollars:.2}"));
     render("task/agent_limits.md", context! { turns, dollars })
-}
-
-/// The message to a model whose change is more than may be published. `problems` are its limits and what is above them.
-pub fn too_large(problems: &[String]) -> Result<String> {
-    render("task/too_large.md", context! { problems => problems.to_vec() })
 }
 
 /// A fixed text or the source of a template.

@@ -6,8 +6,8 @@ use super::changed_tests::without_changed_tests;
 use super::check_runs::{self, CheckTarget};
 use super::checks::Checks;
 use super::ending::{collect, uncollected};
-use super::oversize;
 use super::run::Run;
+use super::unpublishable;
 use patchwright_agent::{Agent, StopKind, Stopped};
 use patchwright_base::error::Result;
 use patchwright_config::Mode;
@@ -59,7 +59,7 @@ pub(super) async fn with_checks(
         baseline: phase.baseline.to_vec(),
     };
     if rounds > 0 {
-        oversize::give_back(phase, sandbox, agent, recorded, stopped, &mut work).await?;
+        unpublishable::give_back(phase, sandbox, agent, recorded, stopped, &mut work).await?;
     }
     for round in rounds_given(recorded)..rounds {
         if !matches!(stopped.reason, StopKind::Finished) || stopped.needs_input().is_some() {

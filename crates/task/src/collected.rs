@@ -87,6 +87,13 @@ pub(super) fn add_from_before(run: &Run<'_>, change: &mut Change) {
     }
 }
 
+/// There are such files, or may be.
+pub(super) fn has_lost(run: &Run<'_>) -> bool {
+    let (lines, _) = journal::read_until_damage(run.folder.journal.path());
+    let restored = checkpoints::restored(&lines);
+    restored.is_some_and(|restored| !restored.not_recorded.refused.is_empty())
+}
+
 /// What the change has at these places now was made later.
 fn add_not_recorded(change: &mut Change, not_recorded: &NotRecorded) {
     let files: BTreeSet<String> =
