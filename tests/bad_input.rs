@@ -10,7 +10,7 @@ use crate::resume::wait_for;
 use crate::store::full::SmallDisk;
 use crate::support::git_http::{self, Step};
 use crate::support::github::{Fault, GitHub, Kind};
-use crate::support::model::{call, fail};
+use crate::support::model::{call, fail, stall};
 use crate::support::world::{Output, TestWorld, github};
 
 /// Runs `issue` in a world that is wrong in some way.
@@ -573,6 +573,55 @@ fn with_a_disk_that_fills_up_while_the_model_works() {
         assert_eq!(world.github.pulls().len(), 1, "{kilobytes} KB");
         assert_eq!(fs_err::read_dir(state.join("runs")).unwrap().count(), 1, "it was resumed");
     }
+}
+
+/// The machine may be one that nobody comes back to. What the sandbox took is free again by then.
+#[test]
+fn with_a_disk_that_fills_up_the_work_so_far_is_kept() {
+    let Some(disk) = SmallDisk::mount(128 << 20) else { return };
+    let shell = |command: &str| call("shell_command", serde_json::json!({"command": command}));
+    let mut turns = crate::support::world::fix();
+    turns[2] = shell("head -c 8000000 /dev/zero > .git/large; echo kept >> kept.txt");
+    turns.insert(3, shell("echo '# more' >> calc.sh; until test -e go; do sleep 0.1; done"));
+    let state = disk.path().join("state");
+    let world =
+        TestWorld::new(github(), turns).set("PATCHWRIGHT_STATE_DIR", state.display().to_string());
+    let child = world.spawn(ISSUE);
+    wait_for(|| world.model.requests().len() == 4);
+    disk.fill(0);
+    let output = world.wait(child).expect(1);
+    for part in ["No space left", "hint: free some space", "change.patch"] {
+        assert!(output.stderr.contains(part), "{part}: {}", output.text());
+    }
+    let run = fs_err::read_dir(state.join("runs")).unwrap().next().unwrap().unwrap().path();
+    let patch = fs_err::read_to_string(run.join("change.patch")).unwrap();
+    assert!(patch.contains("kept.txt") && patch.contains("$1 + $2"), "{patch}");
+}
+
+/// A model that was told of a full disk would do without what it needs.
+#[test]
+fn with_a_disk_that_has_room_again() {
+    let Some(disk) = SmallDisk::mount(128 << 20) else { return };
+    let shell = |command: &str| call("shell_command", serde_json::json!({"command": command}));
+    let fills = "head -c 200000000 /dev/zero > .git/large; rm .git/large";
+    let fix = crate::support::world::fix();
+    let state = disk.path().join("state");
+    let world = TestWorld::new(github(), [shell(fills), stall()])
+        .set("PATCHWRIGHT_STATE_DIR", state.display().to_string());
+    for asked in [2, 3] {
+        let mut child = world.spawn(ISSUE);
+        wait_for(|| world.model.requests().len() == asked);
+        child.kill().unwrap();
+        world.wait(child);
+        world.model.replace([stall()]);
+    }
+    world.model.replace(fix);
+    world.run(ISSUE).expect(0);
+    assert!(world.told().contains("the disk below the workspace is nearly full"));
+    let again = "The disk that was full has room again.";
+    let last = world.model.requests().pop().unwrap();
+    let last = String::from_utf8_lossy(&last.raw).into_owned();
+    assert_eq!(last.matches(again).count(), 1, "once: {last}");
 }
 
 /// On a full disk files can still be made.

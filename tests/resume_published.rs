@@ -35,6 +35,13 @@ fn published(world: &TestWorld, words: &str) {
     assert_eq!(result["published"]["pull_request"], 8, "{result}");
     assert_eq!(last, result);
     assert!(head(world).contains(">done<"), "{}", head(world));
+    // What was done before is not said to be done now, and what the sandbox enforced is known still.
+    assert!(output.stderr.contains("the model's work is done already"), "{}", output.stderr);
+    for untrue in ["running the repository's checks", "working on it"] {
+        assert!(!output.stderr.contains(untrue), "{untrue}: {}", output.stderr);
+    }
+    let enforced = result["provenance"]["enforced"].as_array().unwrap();
+    assert!(!enforced.is_empty(), "{result}");
     assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
     assert_eq!((world.github.pulls().len(), world.model.requests().len()), (1, 5));
 }
@@ -80,6 +87,27 @@ fn work_that_is_interrupted_on_its_way_is_not_said_to_be_done() {
         assert!(comments[0].body.contains(words), "{words}: {comments:?}");
     }
     // Whether or not GitHub took the request.
+    published(&world, "(created)");
+}
+
+/// Nobody is there to say so when it is killed, so the files say it before.
+#[test]
+fn work_whose_publishing_is_killed_is_not_said_to_be_done() {
+    let slow = Kind::Delay(Duration::from_mins(1));
+    let world = TestWorld::new(github().fault(Fault::once("POST", "/pulls", slow)), fix());
+    let mut child = world.spawn(&ARGS);
+    until(&world, |journal| journal.contains("\"effect\":\"pull_request\""));
+    child.kill().unwrap();
+    world.wait(child);
+    let result = result(&world);
+    assert_eq!(
+        (&result["conclusion"], &result["published"], &result["checks"]),
+        (&"interrupted".into(), &Value::Null, &"passed".into())
+    );
+    assert_eq!(result["reason"], "the run ended before it had published all of this");
+    for words in [">interrupted<", "without asking the model again"] {
+        assert!(head(&world).contains(words), "{words}: {}", head(&world));
+    }
     published(&world, "(created)");
 }
 

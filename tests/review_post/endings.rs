@@ -3,7 +3,11 @@
 
 use std::time::Duration;
 
-use super::{adds, github, handed_over, module, post_from, review, reviewer, sticky, table};
+use serde_json::Value;
+
+use super::{
+    adds, github, handed_over, module, newest_result, post_from, review, reviewer, sticky, table,
+};
 use crate::support::github::{Fault, Kind};
 use crate::support::model::call;
 use crate::support::world::{Output, TestWorld};
@@ -37,8 +41,10 @@ fn a_check_that_could_not_be_written_is_written_by_the_same_command_later() {
     assert_eq!(check(&world), "in_progress ");
     world.github.world().faults.clear();
     let asked = world.model.requests().len();
-    review(&world).expect(0);
+    let output = review(&world).expect(0);
     assert_eq!(world.model.requests().len(), asked, "the model is not asked again");
+    assert!(output.stderr.contains("the model's work is done already"), "{}", output.stderr);
+    assert!(!output.stderr.contains("\nreviewing"), "{}", output.stderr);
     assert_eq!(check(&world), "completed neutral");
     assert_eq!((world.github.reviews(3).len(), table(&world).len()), (1, 1));
 }
@@ -106,6 +112,38 @@ fn a_signal_ends_the_run_though_github_is_silent() {
         world.github.fault(Fault::once(method, "/", Kind::Delay(NEVER)).times(1000));
     }
     process.term().expect(143);
+}
+
+/// Whoever reads its files must not take for posted what was only found.
+#[test]
+fn a_review_that_is_not_posted_is_not_said_to_be_done() {
+    let ended = |world: &TestWorld| {
+        let result = newest_result(world);
+        assert_eq!(result["findings"].as_array().unwrap().len(), 1, "{result}");
+        (result["conclusion"].clone(), result["published"].is_null(), result["reason"].clone())
+    };
+    let posted = |world: &TestWorld| {
+        world.github.world().faults.clear();
+        review(world).expect(0);
+        assert_eq!(ended(world), ("done".into(), false, Value::Null));
+    };
+    let world = world();
+    world.github.fault(Fault::once("POST", "/pulls/3/reviews", Kind::Delay(NEVER)));
+    let process = world.process(&["review", "acme/app#3"]);
+    process.wait_until(|| !world.github.comments(3).is_empty());
+    process.wait_for("publishing");
+    process.kill();
+    let why = "the run ended before it had published all of this";
+    assert_eq!(ended(&world), ("interrupted".into(), true, why.into()));
+    posted(&world);
+    let world = self::world();
+    let down = Kind::ErrorBefore(502);
+    world.github.fault(Fault::once("POST", "/pulls/3/reviews", down).times(1000));
+    let output = review(&world).expect(60);
+    let (conclusion, is_unpublished, reason) = ended(&world);
+    assert_eq!((conclusion, is_unpublished), ("forge_error".into(), true), "{}", output.text());
+    assert!(reason.as_str().unwrap().contains("502"), "{reason}");
+    posted(&world);
 }
 
 #[test]

@@ -262,6 +262,9 @@ pub enum Entry {
     Collected {
         tree: String,
         files: usize,
+        /// What the sandbox had enforced that the model worked in.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        enforced: Vec<String>,
     },
     /// A write to the forge is about to happen: `push`, `pull_request`, `comment`, …
     EffectIntended {

@@ -33,7 +33,7 @@ use patchwright_provider::catalogue::Model;
 
 pub use checks::{FailedCheck, baseline, check_failed};
 pub use earlier_pull::{EarlierPullTask, earlier_pull};
-pub use issue_news::{IssueNews, issue_news};
+pub use issue_news::{IssueNews, PullNews, issue_news, pull_news};
 pub use judge::{JudgedAttempt, judge};
 pub use learn::{MaintainerRemark, learn};
 pub use mcp::{mcp_instructions, mcp_prompt, tools_changed};
@@ -116,6 +116,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/output_ahead.md",
     "task/picture_refused.md",
     "task/plan.md",
+    "task/pull_news.md",
     "task/push_refused.md",
     "task/rebase.md",
     "task/review.md",

@@ -39,7 +39,9 @@ fn replaced(replaced: &ReplacedHead, own: Option<u64>) -> String {
             )
         }
         Replacement::Resumed => {
-            format!("{which} has more work of the same run, which was resumed: {heads}.")
+            let told = said(*told).map(|said| format!(" Its model was told {said} there."));
+            let told = told.unwrap_or_default();
+            format!("{which} has more work of the same run, which was resumed: {heads}.{told}")
         }
         Replacement::Unaware => format!(
             "{which} has another change now: {heads}. Another run had made that meanwhile, and the model was not told of it."

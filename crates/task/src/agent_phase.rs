@@ -13,6 +13,7 @@ use super::checks::Checks;
 use super::collected;
 use super::ending::{self, HandedOver, stop};
 use super::equip;
+use super::failures;
 use super::fallbacks;
 use super::install::{self, InstallRequests};
 use super::mcp;
@@ -37,6 +38,9 @@ use patchwright_tools::{self as tools, metrics};
 use patchwright_types::evidence::CheckRun;
 use patchwright_types::outcome::Spending;
 use patchwright_types::plan::Plan;
+
+/// The phase of a run that is resumed when its model has nothing more to do.
+pub(super) const WORK_IS_DONE: &str = "The model's work is done already";
 
 /// What the agent left: its stop, and the change that came out of the sandbox.
 #[derive(Debug)]
@@ -129,6 +133,10 @@ pub(super) fn rebuilt(
         _ => Output::NotWanted,
     };
     let tree = change.as_ref().map(|change| change.tree);
+    let enforced = run.folder.recorded.iter().rev().find_map(|line| match &line.entry {
+        Entry::Collected { enforced, .. } => Some(enforced.clone()),
+        _ => None,
+    });
     AgentResult {
         stopped,
         checked: check_loop::recorded(run, &run.folder.recorded, tree),
@@ -138,7 +146,7 @@ pub(super) fn rebuilt(
         baseline: baseline.to_vec(),
         notes: brief.notes.clone(),
         instruction_files: brief.instruction_files(),
-        enforced: Vec::new(),
+        enforced: enforced.unwrap_or_default(),
         image: install::recorded(run, &run.folder.recorded),
     }
 }
@@ -213,7 +221,7 @@ impl<'a> Phase<'a> {
 }
 
 /// Works in a fresh sandbox that holds `tree` (the workspace's, packed) and collects what came of it,
-/// whatever ended the work.
+/// whatever ended the work. What this machine failed at is a stop too, so that what there is so far can be kept.
 pub async fn work(phase: &Phase<'_>, tree: Packing, brief: Brief) -> Result<AgentResult> {
     let work = Box::pin(work_on(phase, tree, brief, None));
     patchwright_otel::within(&phase.run.folder.id, work).await
@@ -227,7 +235,11 @@ pub async fn review(
     review_context: &ReviewContext<'_>,
 ) -> Result<AgentResult> {
     let work = Box::pin(work_on(phase, tree, brief, Some(review_context)));
-    patchwright_otel::within(&phase.run.folder.id, work).await
+    let worked = patchwright_otel::within(&phase.run.folder.id, work).await?;
+    match worked.stopped.reason {
+        StopKind::Machine(failure) => Err(failure),
+        _ => Ok(worked),
+    }
 }
 
 async fn work_on(
@@ -257,7 +269,7 @@ async fn work_on(
     };
     let notes = brief.notes.clone();
     let instruction_files = brief.instruction_files();
-    let enforced = sandbox.enforced.iter().map(ToString::to_string).collect();
+    let enforced: Vec<String> = sandbox.enforced.iter().map(ToString::to_string).collect();
     let Conversation { mut stopped, work, output, image: newest } = conversation;
     let CheckedWork { change: collected, checked, baseline } = work;
     let handed = ending::hand_over(phase, &sandbox, &mut stopped, collected).await;
@@ -267,15 +279,17 @@ async fn work_on(
         *why = format!("{why} ({exit_reason})");
     }
     stop(run, sandbox).await;
-    if let StopKind::Machine(failure) = stopped.reason {
-        return Err(failure);
-    }
-    let HandedOver { change, is_salvaged } = handed;
+    let HandedOver { change, is_salvaged } = match (&stopped.reason, handed) {
+        (StopKind::Machine(_), HandedOver { change: None, .. }) => {
+            ending::after_failure(phase, &mut stopped).await
+        }
+        (_, handed) => handed,
+    };
     let change = change.filter(|change| {
         !change.files.is_empty() || !change.refused.is_empty() || !change.ignored.is_empty()
     });
     if matches!(stopped.reason, StopKind::Finished) {
-        collected::remember(run, change.as_ref())?;
+        collected::remember(run, change.as_ref(), &enforced)?;
     }
     let image = newest.or(image);
     Ok(AgentResult {
@@ -403,9 +417,6 @@ async fn converse(
     let (worked, image) = Box::pin(questions.beside(phase, sandbox, work)).await;
     let (mut stopped, work, output) = worked?;
     stopped.notes.extend(mcp::finish(services.servers.as_ref()).await);
-    if let StopKind::Machine(failure) = stopped.reason {
-        return Err(failure);
-    }
     Ok(Conversation { stopped, work, output, image })
 }
 
@@ -435,6 +446,9 @@ async fn restore(
         return Ok(None);
     }
     let restored = checkpoints.restore(recorded).await?;
-    let other_sandbox = phase.run.told_of_move(recorded, phase.baseline)?;
+    let moved = phase.run.told_of_move(recorded, phase.baseline)?;
+    let told: Vec<String> =
+        moved.into_iter().chain(failures::room_again(phase.run, recorded)).collect();
+    let other_sandbox = (!told.is_empty()).then(|| told.join(" "));
     Ok(Some(RestoredWorkspace { has_new_setup, other_sandbox, ..restored }))
 }

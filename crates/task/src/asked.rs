@@ -1,5 +1,5 @@
 //! What people said when it meets a run that had begun without it: the words of a person beside what an issue says, and
-//! what the issue has by now. The run is resumed, and its model is told.
+//! what the issue and its pull request have by now. The run is resumed, and its model is told.
 
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,15 @@ use patchwright_journal::{self as journal, Entry, Line};
 use patchwright_prompt as prompt;
 use patchwright_provider::item::{Content, Item, Role};
 
+/// Something that people said and the model was not told before it was cut off.
+#[derive(Clone, Debug)]
+pub(crate) struct News {
+    /// For the model.
+    pub text: String,
+    /// A conversation that has this has the text.
+    pub known_by: String,
+}
+
 /// The note in a journal that what was asked has changed. What was concluded before is not about the work as it is
 /// asked for now.
 const NOTE: &str = "asked in other words";
@@ -21,16 +30,18 @@ const NOTE: &str = "asked in other words";
 const MEANWHILE: &str = "This was asked after the work had begun. Where it differs from what was asked before, it \
                          counts; what is done already stays as far as it fits.";
 
-/// What the model of a resumed run has to be told besides, where the conversation on record does not have it: what the
-/// issue says by now, and the words with which it was asked for this time.
+/// What the model of a resumed run has to be told besides, where the conversation on record does not have it: what people
+/// have said by now, and the words with which it was asked for this time.
 ///
 /// # Errors
 /// When they cannot be put into a message.
 pub(super) fn untold(run: &Run<'_>, recorded: &[Line]) -> Result<Option<Item>> {
-    let is_untold = |text: &String| lacks(&run.world.redactor, recorded, text);
+    let is_untold = |text: &str| lacks(&run.world.redactor, recorded, text);
     let words = run.environment.asked.as_deref().map(prompt::asked).transpose()?;
-    let words = words.filter(is_untold).map(|words| format!("{MEANWHILE}\n\n{words}"));
-    let texts: Vec<String> = run.news.clone().filter(is_untold).into_iter().chain(words).collect();
+    let words = words.filter(|words| is_untold(words));
+    let words = words.map(|words| format!("{MEANWHILE}\n\n{words}"));
+    let news = run.news.iter().filter(|news| is_untold(&news.known_by));
+    let texts: Vec<String> = news.map(|news| news.text.clone()).chain(words).collect();
     Ok((!texts.is_empty()).then(|| message(Role::User, texts.join("\n\n"))))
 }
 
@@ -38,12 +49,13 @@ pub(super) fn untold(run: &Run<'_>, recorded: &[Line]) -> Result<Option<Item>> {
 ///
 /// # Errors
 /// When it cannot be put into a message.
-pub(super) fn since_cut_off(run: &Run<'_>, issue: &AdmittedIssue) -> Result<Option<String>> {
+pub(super) fn since_cut_off(run: &Run<'_>, issue: &AdmittedIssue) -> Result<Vec<News>> {
     let RunFolder { path, recorded, .. } = &*run.folder;
-    match Heard::kept(path, recorded) {
-        Some(heard) => since::text(&heard, issue, &run.config.respond.mention),
-        None => Ok(None),
-    }
+    let text = match Heard::kept(path, recorded) {
+        Some(heard) => since::text(&heard, issue, &run.config.respond.mention)?,
+        None => None,
+    };
+    Ok(text.into_iter().map(|text| News { known_by: text.clone(), text }).collect())
 }
 
 /// The news for the model, after it is written down that it has other words from here on.

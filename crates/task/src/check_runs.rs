@@ -350,6 +350,12 @@ pub(super) fn record(run: &Run<'_>, side: CheckTarget<'_>, check: &CheckRun) -> 
     Ok(())
 }
 
+/// A check is run for these commands: a killed attempt has not run all of them.
+pub(super) fn are_to_run(commands: &[String], run: &Run<'_>, side: CheckTarget<'_>) -> bool {
+    let known = recorded(run, side);
+    commands.iter().any(|command| !known.iter().any(|check| check.command == *command))
+}
+
 /// Checks that a killed attempt already ran, in order, in sandboxes like those of now. What the model left has changed
 /// since.
 fn recorded(run: &Run<'_>, side: CheckTarget<'_>) -> Vec<CheckRun> {

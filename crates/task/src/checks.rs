@@ -120,6 +120,11 @@ impl Checks {
         check_runs::run_fresh(&self.commands, run, image, tree, side).await
     }
 
+    /// [`Checks::run_fresh`] has something to run: a killed attempt has not run all of them.
+    pub(super) fn are_to_run(&self, run: &Run<'_>, side: CheckTarget<'_>) -> bool {
+        check_runs::are_to_run(&self.commands, run, side)
+    }
+
     /// Runs on the base what has not run there: the checks of packages that only a change made worth running.
     pub async fn complete(
         &self,

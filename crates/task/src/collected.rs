@@ -37,17 +37,19 @@ pub(super) fn check(run: &Run<'_>, workspace: &Workspace) -> Result<(), GitError
     diff::unified(&workspace.repo, from, change.tree, DiffSpec::all()).map(drop)
 }
 
-/// Records the collected change in the run's folder and journal; `None` when nothing was changed.
+/// Records the collected change in the run's folder and journal, with what its sandbox had `enforced`; `None` when nothing
+/// was changed.
 ///
 /// # Errors
 /// When it cannot be written.
-pub(super) fn remember(run: &Run<'_>, change: Option<&Change>) -> Result<()> {
+pub(super) fn remember(run: &Run<'_>, change: Option<&Change>, enforced: &[String]) -> Result<()> {
     let json = serde_json::to_vec(&change)
         .map_err(|err| Failure::internal("the change cannot be written down").caused_by(err))?;
     run.folder.write(FILE, &json)?;
     run.journal(&Entry::Collected {
         tree: change.map(|change| change.tree.to_string()).unwrap_or_default(),
         files: change.map_or(0, |change| change.files.len()),
+        enforced: enforced.to_vec(),
     })
 }
 

@@ -133,6 +133,7 @@ pub(super) async fn hand_over(
         return HandedOver { change: known, is_salvaged: false };
     }
     let why = match &stopped.reason {
+        StopKind::Machine(_) => return HandedOver::default(),
         StopKind::Sandbox(why) => why.clone(),
         _ => match collect(phase, sandbox).await {
             Ok(change) => return HandedOver { change: Some(change), is_salvaged: false },
@@ -165,6 +166,19 @@ pub(super) async fn hand_over(
         "the change is the workspace as it was {place}; what came after that the sandbox did not hand over: {why}"
     );
     tell(phase, stopped, note);
+    HandedOver { change: Some(change), is_salvaged: true }
+}
+
+/// What there is when this machine failed: the newest checkpoint that it can still read. The run is resumed from it, but
+/// perhaps not on this machine. By then the sandbox is gone, whose files may be on the disk that is full.
+pub(super) async fn after_failure(phase: &Phase<'_>, stopped: &mut Stopped) -> HandedOver {
+    if phase.run.config.mode != Mode::Execute {
+        return HandedOver::default();
+    }
+    let Some((change, place)) = collected::of_checkpoint(phase).await else {
+        return HandedOver::default();
+    };
+    tell(phase, stopped, format!("the change so far is the workspace as it was {place}"));
     HandedOver { change: Some(change), is_salvaged: true }
 }
 

@@ -81,6 +81,15 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// Whoever carries it out publishes the change. That of a campaign is stored, and published by another process.
+    pub(super) fn is_published(&self) -> bool {
+        match self.subject {
+            Subject::Issue(_) | Subject::Prompt(_) => true,
+            Subject::Command(..) => self.baseline != Baseline::None,
+            Subject::Exec(_) | Subject::Campaign(_) | Subject::Triage(_) => false,
+        }
+    }
+
     /// What the model says last becomes a title.
     /// Of a campaign and of CI's failures, the task itself says that nothing may have to be changed.
     pub(super) fn expected_change(&self) -> ExpectedChange {

@@ -35,7 +35,7 @@ use super::packing::Packing;
 use super::place::{self, Place, Target};
 use super::progress::Progress;
 use super::proposal::{self, Goal};
-use super::publish::Origin;
+use super::publish::{self, Origin};
 use super::respond::stop;
 use super::run::{Run, RunEnvironment, Start};
 use super::settle::JudgedChange;
@@ -167,7 +167,10 @@ async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Resu
         run.unless_interrupted(Box::pin(place::find(run, origin))).await?;
     let rules = workspace.rules(run.world, &run.config, origin.repository());
     let rules = run.unless_interrupted(rules).await?;
-    let run = &run.configured(&rules).await?;
+    let mut run = run.configured(&rules).await?;
+    let earlier = target.as_ref().map(|target| target.earlier.as_slice()).unwrap_or_default();
+    run.news.extend(earlier::since::on_pulls(&run, origin, earlier)?);
+    let run = &run;
     if let Some(Target { head, branch, .. }) = &target {
         let guarded = guard::check(run, head, guard::Branch::Ours(branch));
         run.unless_interrupted(guarded).await?;
@@ -176,7 +179,6 @@ async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Resu
         run.unless_interrupted(permitted).await?;
     }
     let mut checkout = Checkout { workspace, rules }.sparse(run).await?;
-    let earlier = target.as_ref().map(|target| target.earlier.as_slice()).unwrap_or_default();
     let heard = Heard::keep(run, origin, earlier)?;
     let beside = earlier::branch_in_sandbox(earlier, &checkout.workspace.base_branch);
     checkout.workspace = checkout.workspace.with_beside(beside);
@@ -320,7 +322,11 @@ pub(super) async fn carry_out(
         None => attempt(run, job, &prepared, Some(tree), progress).await?,
     };
     salvage::write(run, workspace, &mut outcome, &judged)?;
-    salvage::write_report(run, &outcome, None);
+    if job.is_published() && !run.config.dry_run && publish::is_publishable(&outcome) {
+        salvage::write_failed(run, &outcome, None, &salvage::unpublished());
+    } else {
+        salvage::write_report(run, &outcome, None);
+    }
     Ok(FinishedJob { worked, judged, outcome })
 }
 
@@ -356,10 +362,11 @@ async fn once(
     let brief = Brief::of_job(run, job, checks, baseline).await?;
     // The last moment before money is spent.
     progress.must_be_alone(run).await?;
-    progress.phase("Working on it");
     let worked = if let Some(worked) = agent_phase::recorded(run, workspace, baseline, &brief) {
+        progress.phase(agent_phase::WORK_IS_DONE);
         worked
     } else {
+        progress.phase("Working on it");
         let phase = Phase {
             run,
             workspace,
@@ -381,7 +388,11 @@ async fn once(
     // What the checks of the change need may have been installed meanwhile.
     let image = worked.image.as_ref().unwrap_or(image);
     let requester = authorship::requester(run).await;
-    let judged = JudgedChange::new(run, job, &worked, requester.as_deref())?;
+    let judged = JudgedChange::new(run, job, &worked, requester.as_deref());
+    if let StopKind::Machine(failure) = worked.stopped.reason {
+        return Err(salvage::failed_machine(run, workspace, judged, failure));
+    }
+    let judged = judged?;
     // Whatever becomes of the checks, it is there.
     salvage::keep_change(run, workspace, &judged)?;
     let mut evidence = evidence(run, job, checks, image, (&worked, &judged), progress).await?;
@@ -448,7 +459,7 @@ async fn evidence(
     if let Some(checked) = checked {
         return Ok(checks::short(checks.evidence(&baseline, checked.runs.clone())));
     }
-    if !checks.commands.is_empty() {
+    if checks.are_to_run(run, CheckTarget::Head(&baseline)) {
         progress.phase("Running the repository's checks on the change");
     }
     checks::evidence_on(&checks, run, image, &baseline, &workspace.at(commit)).await
@@ -471,9 +482,8 @@ async fn baseline(
     if !checks.is_any() {
         run.environment.ui.say("this repository has no checks that could be run");
     }
-    if checks.commands.is_empty() {
-        return Ok(Vec::new());
+    if checks.are_to_run(run, CheckTarget::Base) {
+        progress.phase(phase);
     }
-    progress.phase(phase);
     checks.run_fresh(run, image, tree, CheckTarget::Base).await
 }

@@ -108,8 +108,8 @@ pub struct Run<'a> {
     pub(super) contents: Arc<Contents>,
     /// It is one of several attempts at the work of a run.
     pub attempt: Option<AttemptContext>,
-    /// What its issue has by now that its model was not told before it was cut off, as a text for the model.
-    pub(super) news: Option<String>,
+    /// What people have said that its model was not told before it was cut off.
+    pub(super) news: Vec<super::asked::News>,
 }
 
 /// What makes an attempt one of several.
@@ -228,7 +228,7 @@ impl<'a> Start<'a> {
             submodules: Arc::default(),
             contents: Arc::default(),
             attempt: None,
-            news: None,
+            news: Vec::new(),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::run::Run;
 use super::settle::JudgedChange;
 use super::workspace::Workspace;
 use patchwright_agent::sub_agent_log::{self, SubAgentLog};
-use patchwright_base::error::{Failure, Result};
+use patchwright_base::error::{Failure, FailureKind, Hint, Result};
 use patchwright_base::redact::keys::without_keys;
 use patchwright_config::Mode;
 use patchwright_git::Oid;
@@ -30,6 +30,9 @@ pub const HELD_BACK: &str = "held-back.patch";
 
 /// Rule of the remarks about files that a patch does not have.
 const LEFT_OUT: &str = "patch.left-out";
+
+/// The signal of a process that was killed.
+const KILLED: u8 = 9;
 
 /// Such files that are named one by one.
 const MAX_NAMED: usize = 50;
@@ -64,7 +67,7 @@ pub fn write(
     Ok(())
 }
 
-/// Writes what the model has changed before the checks run on it. [`write`] writes it once more, with what is said of it.
+/// Writes what the model has changed, before the checks run on it or this machine fails. [`write`] writes it once more, with what is said of it.
 pub(super) fn keep_change(
     run: &Run<'_>,
     workspace: &Workspace,
@@ -78,6 +81,31 @@ pub(super) fn keep_change(
         run.folder.write("change.patch", patch)?;
     }
     Ok(())
+}
+
+/// The failure of this machine that ended the work, after what there is so far was kept as far as it lets that be.
+pub(super) fn failed_machine(
+    run: &Run<'_>,
+    workspace: &Workspace,
+    judged: Result<JudgedChange>,
+    failure: Failure,
+) -> Failure {
+    let kept = judged.and_then(|judged| {
+        keep_change(run, workspace, &judged)?;
+        Ok(judged.change.is_some_and(|change| !change.files.is_empty()))
+    });
+    match kept {
+        Ok(true) => {
+            let patch = run.folder.path.join("change.patch");
+            failure
+                .hint(Hint::on_this_machine(format!("the change so far is in {}", patch.display())))
+        }
+        Ok(false) => failure,
+        Err(err) => {
+            run.environment.ui.warn(&format!("what there is so far is not in a patch: {err}"));
+            failure
+        }
+    }
 }
 
 /// A patch as it is handed over, with remarks about what is not in it.
@@ -164,8 +192,17 @@ fn write_ended(
     write_last(run, "result.json", &as_text(run, &Event::Result(Box::new(result))));
 }
 
+/// What the files of a run say from before it publishes until all is published: a process that is killed meanwhile cannot
+/// say anything more, and `done` would be taken for published.
+pub(super) fn unpublished() -> Failure {
+    let why = "the run ended before it had published all of this";
+    Failure::new(FailureKind::Signal(KILLED), why).hint(
+        "run the same command again: what is missing is published without asking the model again",
+    )
+}
+
 /// What failed, and why, without what to do.
-fn in_one_line(failure: &Failure) -> String {
+pub(super) fn in_one_line(failure: &Failure) -> String {
     let Failure { message, cause, .. } = failure;
     cause.as_ref().map_or_else(|| message.clone(), |cause| format!("{message}: {cause}"))
 }

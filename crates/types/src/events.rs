@@ -399,7 +399,7 @@ pub struct AgentResult {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ReviewResult<'a> {
     #[serde(flatten)]
-    pub reviewed: &'a Reviewed,
+    pub reviewed: Reviewed<RunConclusion>,
     pub published: Option<&'a PublishedReview>,
     pub folder: &'a Path,
 }

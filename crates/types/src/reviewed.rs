@@ -7,9 +7,10 @@ use crate::outcome::{Conclusion, Provenance, Spending};
 use patchwright_forge::RepositoryId;
 use patchwright_review::anchor::Anchored;
 
-/// Everything that the reports of a review are made of.
+/// Everything that the reports of a review are made of. `C` is how it ended: as its work did, or, for programs, also with
+/// what failed after that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Reviewed {
+pub struct Reviewed<C = Conclusion> {
     pub run: String,
     pub repository: RepositoryId,
     pub number: u64,
@@ -19,7 +20,7 @@ pub struct Reviewed {
     pub base: String,
     /// The earlier reviewed commit, when only what came after it was read.
     pub since: Option<String>,
-    pub conclusion: Conclusion,
+    pub conclusion: C,
     /// Why, in a sentence, when the conclusion is not `Done`.
     pub reason: Option<String>,
     /// What the model says about the change as a whole. Reported as the model's words.
@@ -43,6 +44,34 @@ pub struct Reviewed {
     pub provenance: Provenance,
     /// For the report: what was left out of or removed from the input.
     pub notes: Vec<String>,
+}
+
+impl Reviewed {
+    /// The same with another end.
+    #[must_use]
+    pub fn ended<C>(self, conclusion: C, reason: Option<String>) -> Reviewed<C> {
+        Reviewed {
+            conclusion,
+            reason,
+            run: self.run,
+            repository: self.repository,
+            number: self.number,
+            head: self.head,
+            base: self.base,
+            since: self.since,
+            summary: self.summary,
+            findings: self.findings,
+            below: self.below,
+            dropped: self.dropped,
+            withdrawn: self.withdrawn,
+            coverage: self.coverage,
+            is_partly_done: self.is_partly_done,
+            evidence: self.evidence,
+            spending: self.spending,
+            provenance: self.provenance,
+            notes: self.notes,
+        }
+    }
 }
 
 /// What was read of what had changed. A file was read when its difference was shown to the model.

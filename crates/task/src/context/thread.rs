@@ -72,6 +72,19 @@ pub fn thread_within(
     gfm::apart(|| written(thread, is_over, nonce))
 }
 
+/// Its comments alone.
+pub fn comments_within(
+    thread: &Thread<'_>,
+    is_over: &dyn Fn() -> bool,
+    nonce: &mut dyn FnMut() -> u64,
+) -> ThreadContext {
+    gfm::apart(|| {
+        let mut writer = Writer::new(is_over);
+        writer.comments(thread);
+        writer.finish("comments", nonce)
+    })
+}
+
 fn written(
     thread: &Thread<'_>,
     is_over: &dyn Fn() -> bool,

@@ -8,7 +8,7 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Becomes, EarlierPull, Said};
+use super::{Becomes, EarlierPull, Said, since};
 use crate::admit::AdmittedIssue;
 use crate::context::reviews::SaidInReview;
 use crate::context::thread;
@@ -43,9 +43,9 @@ struct Conversation {
 }
 
 /// Something that a person said.
-struct Remark {
-    key: String,
-    comment: Comment,
+pub(super) struct Remark {
+    pub(super) key: String,
+    pub(super) comment: Comment,
     is_in_conversation: bool,
 }
 
@@ -61,14 +61,16 @@ impl Heard {
     ) -> Result<Heard> {
         let now = Heard::of(origin, earlier);
         if let Some(mut kept) = Heard::kept(&run.folder.path, &run.folder.recorded) {
-            // What the issue has besides, the model is told when it is resumed. The file stays as it is: from it is seen
+            // What the issue and its pull request have besides, the model is told when it is resumed. The file stays as it is: from it is seen
             // what that is, as often as the run is cut off.
+            let mut told: Vec<u64> =
+                since::told_of(run, earlier).map(|it| it.pull.number).collect();
             if let Origin::Issue(issue) = origin {
-                let number = issue.issue.number;
+                told.push(issue.issue.number);
                 kept.issue = now.issue;
-                kept.conversations
-                    .extend(now.conversations.into_iter().filter(|it| it.0 == number));
             }
+            kept.conversations
+                .extend(now.conversations.into_iter().filter(|it| told.contains(&it.0)));
             return Ok(kept);
         }
         let heard = now;
@@ -148,21 +150,16 @@ impl Heard {
         (unheard.comments > 0).then_some(unheard)
     }
 
+    /// What people said on a pull request that was not told.
+    pub(super) fn untold_on_pull(&self, run: &Run<'_>, said: &Said) -> Vec<Remark> {
+        let mut remarks = remarks(said);
+        remarks.retain(|remark| self.is_news(run, said.issue.number, remark));
+        remarks
+    }
+
     /// The remarks of people that were not told.
     fn news(&self, run: &Run<'_>, issue: &Issue, remarks: &[Remark]) -> Unheard {
-        let none = Conversation::default();
-        let before = self.conversations.get(&issue.number).unwrap_or(&none);
-        let is_of_person = |comment: &Comment| {
-            let (author, bots) = (&comment.author, &run.config.access.allow_bots);
-            let may_speak = !author.is_machine() || bots.iter().any(|bot| author.has_login(bot));
-            !is_own(comment) && may_speak
-        };
-        let is_news = |remark: &&Remark| {
-            let Remark { key, comment, is_in_conversation } = *remark;
-            let is_read = !is_in_conversation || comment.id >= before.oldest;
-            let is_told = before.said.get(key) == Some(&digest(&comment.body));
-            is_of_person(comment) && is_read && !is_told
-        };
+        let is_news = |remark: &&Remark| self.is_news(run, issue.number, remark);
         let news: Vec<&Remark> = remarks.iter().filter(is_news).collect();
         let newest = news.iter().max_by_key(|it| (it.comment.updated_at, it.comment.id));
         Unheard {
@@ -172,6 +169,21 @@ impl Heard {
             comments: news.len(),
             newest: newest.map(|it| it.comment.html_url.clone()),
         }
+    }
+
+    /// A person said it, or a machine that may speak, and it was not told.
+    fn is_news(&self, run: &Run<'_>, number: u64, remark: &Remark) -> bool {
+        let none = Conversation::default();
+        let before = self.conversations.get(&number).unwrap_or(&none);
+        let is_of_person = |comment: &Comment| {
+            let (author, bots) = (&comment.author, &run.config.access.allow_bots);
+            let may_speak = !author.is_machine() || bots.iter().any(|bot| author.has_login(bot));
+            !is_own(comment) && may_speak
+        };
+        let Remark { key, comment, is_in_conversation } = remark;
+        let is_read = !is_in_conversation || comment.id >= before.oldest;
+        let is_told = before.said.get(key) == Some(&digest(&comment.body));
+        is_of_person(comment) && is_read && !is_told
     }
 }
 
@@ -207,11 +219,11 @@ impl Conversation {
     }
 }
 
-const COMMENT: &str = "comment";
-const REVIEW: &str = "review";
+pub(super) const COMMENT: &str = "comment";
+pub(super) const REVIEW: &str = "review";
 /// The first comment of a thread, and its answers.
-const ROOT: &str = "thread";
-const REPLY: &str = "reply";
+pub(super) const ROOT: &str = "thread";
+pub(super) const REPLY: &str = "reply";
 
 fn conversation(comments: &[Comment]) -> impl Iterator<Item = Remark> {
     comments.iter().map(|comment| Remark {

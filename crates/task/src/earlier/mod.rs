@@ -65,6 +65,7 @@ pub(super) enum Becomes {
 }
 
 /// What people said on a pull request.
+#[derive(Clone)]
 pub(super) struct Said {
     /// It, as the forge has it for a conversation.
     pub issue: Issue,

@@ -29,7 +29,8 @@ pub(crate) async fn text(
         |pull: &&EarlierPull| kept.as_ref().is_none_or(|heard| heard.has(pull.pull.number));
     let (mut parts, mut notes) = (Vec::new(), Vec::new());
     for pull in earlier.iter().filter(is_told) {
-        let context = Context::of(run, &pull.said, &pull.tip.to_string(), trigger);
+        let head = pull.tip.to_string();
+        let context = Context::of(run, &pull.said, &head, trigger);
         let changed = changed(run, workspace, pull).await;
         let branch = branch_in_sandbox(earlier, &workspace.base_branch)
             .filter(|(_, tip)| *tip == pull.tip && workspace.has_beside());
@@ -63,15 +64,43 @@ async fn changed(run: &Run<'_>, workspace: &Workspace, pull: &EarlierPull) -> Ch
     }
 }
 
+/// Makes a conversation a block of text.
+type WriteThread = fn(&Thread<'_>, &dyn Fn() -> bool, &mut dyn FnMut() -> u64) -> ThreadContext;
+
 /// The conversation as blocks of text, as it stood when the work was asked for.
-struct Context {
-    conversation: ThreadContext,
-    threads: ThreadContext,
-    reviews: ThreadContext,
+pub(super) struct Context {
+    pub(super) conversation: ThreadContext,
+    pub(super) threads: ThreadContext,
+    pub(super) reviews: ThreadContext,
 }
 
 impl Context {
     fn of(run: &Run<'_>, said: &Said, head: &str, trigger: Option<&Trigger>) -> Context {
+        Context::written(run, said, head, trigger, (thread::thread_within, &mut rand::random))
+    }
+
+    /// Of the conversation the comments alone, without the pull request.
+    pub(super) fn of_comments(
+        run: &Run<'_>,
+        said: &Said,
+        trigger: Option<&Trigger>,
+        nonce: &mut dyn FnMut() -> u64,
+    ) -> Context {
+        let mut context =
+            Context::written(run, said, "", trigger, (thread::comments_within, nonce));
+        if said.comments.is_empty() {
+            context.conversation = ThreadContext::default();
+        }
+        context
+    }
+
+    fn written(
+        run: &Run<'_>,
+        said: &Said,
+        head: &str,
+        trigger: Option<&Trigger>,
+        (write, nonce): (WriteThread, &mut dyn FnMut() -> u64),
+    ) -> Context {
         let stop = run.stop();
         let is_over = || stop.is_over();
         // What the trigger has of a text is the issue's.
@@ -83,14 +112,14 @@ impl Context {
             trigger,
             linked: &LinkedIssues::default(),
         };
-        let conversation = thread::thread_within(&thread, &is_over, &mut rand::random);
+        let conversation = write(&thread, &is_over, nonce);
         let threads = match said.threads.as_slice() {
             [] => ThreadContext::default(),
-            threads => thread::review_threads(threads, trigger, &is_over, &mut rand::random),
+            threads => thread::review_threads(threads, trigger, &is_over, nonce),
         };
         let reviews = match said.reviews.as_slice() {
             [] => ThreadContext::default(),
-            said => reviews::reviews(said, head, trigger, &is_over, &mut rand::random),
+            said => reviews::reviews(said, head, trigger, &is_over, nonce),
         };
         Context { conversation, threads, reviews }
     }

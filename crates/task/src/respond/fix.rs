@@ -88,10 +88,10 @@ pub(super) async fn change(
     let landed = landed.map_err(|failure| kept_work::named(run, failure, &done.outcome))?;
     let mut outcome = done.outcome;
     match &landed {
-        PushResult::Stopped => return Ok(CommandReply::stopped().after(outcome)),
+        PushResult::Stopped => return Ok(nothing_new(run, CommandReply::stopped(), outcome)),
         PushResult::There { commit, url, branch } => {
             let answer = landed::said_again(pull, commit, url.as_deref(), branch);
-            return Ok(answer.after(outcome));
+            return Ok(nothing_new(run, answer, outcome));
         }
         PushResult::Patch { why } => {
             outcome.conclusion = Conclusion::Partial;
@@ -125,6 +125,15 @@ pub(super) async fn change(
     salvage::write_report(run, &outcome, published.as_ref());
     let message = message(&outcome.final_message, &landed);
     Ok(CommandReply { message, published, ..CommandReply::of_work(outcome, body) })
+}
+
+/// Ends work of which nothing is pushed, because it is not wanted any more, or there already.
+pub(super) fn nothing_new(run: &Run<'_>, answer: CommandReply, outcome: Outcome) -> CommandReply {
+    let answer = answer.after(outcome);
+    if let Some(outcome) = &answer.outcome {
+        salvage::write_report(run, outcome, answer.published.as_ref());
+    }
+    answer
 }
 
 pub(super) fn message(said: &str, landed: &PushResult) -> String {

@@ -345,7 +345,8 @@ impl Rebase<'_> {
             Some(made) => {
                 let refused = judged.change.as_ref().map(|change| change.refused.clone());
                 let (conflicts, refused) = (files.to_vec(), refused.unwrap_or_default());
-                match self.resolution(made, tree, conflicts, refused).await? {
+                let resolution = self.resolution(made, tree, conflicts, refused).await;
+                match resolution.map_err(|failure| kept_work::named(run, failure, &outcome))? {
                     ResolutionResult::Undecided(why) => PushResult::Patch { why },
                     ResolutionResult::Resolved(rebased, as_merged) => {
                         kept = as_merged;
@@ -357,7 +358,9 @@ impl Rebase<'_> {
             }
         };
         let (conclusion, reason) = match &landed {
-            PushResult::Stopped => return Ok(CommandReply::stopped().after(outcome)),
+            PushResult::Stopped => {
+                return Ok(fix::nothing_new(run, CommandReply::stopped(), outcome));
+            }
             PushResult::Patch { why } => (Conclusion::Partial, Some(why)),
             PushResult::Secret { why } => (Conclusion::Refused, Some(why)),
             _ => (outcome.conclusion, None),

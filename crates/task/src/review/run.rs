@@ -184,10 +184,11 @@ async fn ask(
     review_context: &ReviewContext<'_>,
 ) -> Result<AgentResult> {
     let run = phase.run;
-    phase.progress.phase("Reviewing");
     if let Some(worked) = agent_phase::recorded(run, phase.workspace, phase.baseline, &brief) {
+        phase.progress.phase(agent_phase::WORK_IS_DONE);
         return Ok(worked);
     }
+    phase.progress.phase("Reviewing");
     run.unless_interrupted(claim.confirm(run, admitted)).await?;
     run.unless_interrupted(verdict::begin(run, admitted, claim)).await?;
     agent_phase::review(phase, tree, brief, review_context).await
@@ -267,18 +268,20 @@ async fn finish(
     }
     let outcome = decide::outcome(&reviewed, worked.stopped.plan);
     salvage::write(run, &reviewed)?;
-    salvage::write_report(run, &reviewed, &outcome, None);
     let is_publishable = matches!(
         reviewed.conclusion,
         Conclusion::Done | Conclusion::NothingToDo | Conclusion::Partial | Conclusion::Budget
     );
     let published = if is_publishable && !run.config.dry_run && !run.is_interrupted() {
+        let failed = |failure: &Failure| salvage::write_failed(run, &reviewed, &outcome, failure);
+        failed(&crate::salvage::unpublished());
         progress.phase("Publishing");
         let published = Box::pin(publish::publish(run, admitted, earlier, claim, &reviewed, seen));
-        let published = run.unless_interrupted(published).await?;
+        let published = run.unless_interrupted(published).await.inspect_err(failed)?;
         salvage::write_report(run, &reviewed, &outcome, Some(&published));
         Some(published)
     } else {
+        salvage::write_report(run, &reviewed, &outcome, None);
         if !run.config.dry_run && run.unless_interrupted(claim.confirm(run, admitted)).await.is_ok()
         {
             let why = reviewed.reason.as_deref().unwrap_or(reviewed.conclusion.word());
@@ -349,7 +352,10 @@ impl PreparedReview<'_> {
         if checks.commands.is_empty() {
             return Ok((Vec::new(), checks.without_change(&[])));
         }
-        progress.phase("Running the repository's checks before and after the change");
+        let are_to_run = |side| checks.are_to_run(run, side);
+        if are_to_run(CheckTarget::Base) || are_to_run(CheckTarget::Head(&[])) {
+            progress.phase("Running the repository's checks before and after the change");
+        }
         let base = run.pack(&self.base.at(self.opened.base)).await?;
         let baseline = checks.run_fresh(run, &self.image, &base, CheckTarget::Base).await?;
         let side = CheckTarget::Head(&baseline);
