@@ -250,6 +250,17 @@ fn failed_repositories_are_retried_by_name_repository_and_class_as_the_page_says
         let output = retry(&args).expect(code);
         assert!(output.stderr.contains(said), "{args:?}: {}", output.text());
     }
+    // A token would not help with what there is not.
+    for (command, name, code, said) in [
+        ("retry", "nothing", 10, "no campaign `nothing` was run yet"),
+        ("close", "nothing", 2, "there is no campaign `nothing`"),
+        ("simulate", "./nothing", 2, "cannot read the campaign `./nothing`"),
+    ] {
+        let mut command = world.command(&["batch", command, name]);
+        command.env_remove("GITHUB_TOKEN");
+        let output = world.wait(command.spawn().unwrap()).expect(code);
+        assert!(output.stderr.contains(said), "{said}: {}", output.text());
+    }
     let failed = || status(&world, &["sums"]).stdout.contains("failed: model");
     for args in [
         vec!["sums"],

@@ -53,7 +53,7 @@ fn endpoints_bad_names_of_wires_and_profiles() {
         &profile,
         2,
         &[
-            "unknown tool profile `codx` in `--profile`",
+            "unknown tool profile `codx` in `profile`",
             "did you mean `codex`?",
             "the profiles are `codex`",
         ],

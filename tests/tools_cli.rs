@@ -118,7 +118,7 @@ fn names_that_do_not_exist_are_answered() {
     check(
         &ToolsArgs { profile: Some("codecs".to_owned()), ..args("gpt-5.3-codex") },
         &expect![[r#"
-            error: unknown tool profile `codecs` in `--profile`
+            error: unknown tool profile `codecs` in `profile`
 
             hint: the profiles are `codex`, `openai-hosted`, `claude`, `gemini`, `generic`, `text`
         "#]],

@@ -366,8 +366,9 @@ fn unchecked_model(config: &Config) -> Result<Model> {
     let of_models = config.models.iter().filter_map(|(name, fields)| {
         Some((format!("models.{name}.profile"), fields.profile.as_ref()?))
     });
-    let of_flag = config.profile.iter().map(|profile| ("--profile".to_owned(), profile));
-    for (setting, name) in of_models.chain(of_flag) {
+    // By its setting: it may come from a file or a variable, too.
+    let of_run = config.profile.iter().map(|profile| ("profile".to_owned(), profile));
+    for (setting, name) in of_models.chain(of_run) {
         check_profile(&setting, name)?;
     }
     if let Some(profile) = &config.profile {

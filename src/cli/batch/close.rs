@@ -39,6 +39,8 @@ pub struct Args {
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let name = name_of(&args.campaign)?;
+    // Before a token is asked for.
+    close::known(&super::status::existing(None, &args.common, env, ui).await?, &name).await?;
     let config = args.common.resolve()?;
     let fleet = Fleet::open(config, &args.common, env, ui).await?;
     let options = Options {

@@ -72,6 +72,12 @@ fn class(word: &str) -> Result<ErrorClass, String> {
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let selector = CampaignSelector::parse(&args.campaign)?;
+    if let CampaignSelector::Name(_) = &selector {
+        // Before a token is asked for.
+        let database = args.database.as_deref();
+        let store = super::status::existing(database, &args.common, env, ui).await?;
+        selector.find(&store, ui).await?;
+    }
     let fleet = super::fleet(&args.common, args.database.as_deref(), env, ui).await?;
     let (stored, view) = match &selector {
         // A file that has changed is another task, of which nothing has failed yet.

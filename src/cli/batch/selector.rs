@@ -18,15 +18,14 @@ pub(super) enum CampaignSelector {
 }
 
 impl CampaignSelector {
-    /// What is a file, or ends like one, is read.
+    /// What is a file, or is written like one, is read.
     ///
     /// # Errors
     /// When it cannot be read as a campaign.
     pub(super) fn parse(text: &str) -> Result<CampaignSelector> {
         let path = Path::new(text);
-        let is_file =
-            path.is_file() || path.extension().is_some_and(|end| end == "yml" || end == "yaml");
-        if !is_file {
+        let is_named_so = path.extension().is_some_and(|end| end == "yml" || end == "yaml");
+        if !(path.is_file() || is_named_so || text.contains('/')) {
             return Ok(CampaignSelector::Name(text.to_owned()));
         }
         Ok(CampaignSelector::File(Box::new(campaign::load(path)?)))

@@ -57,11 +57,7 @@ pub struct Summary {
 /// When there is none, or neither GitHub nor the store can be used at all. What cannot be done in one
 /// repository is printed and counted.
 pub async fn close(fleet: &Fleet, name: &str, options: &Options) -> Result<Summary> {
-    let rows = fleet.store.campaigns(Some(name)).await?;
-    if rows.is_empty() {
-        return Err(Failure::usage(format!("there is no campaign `{name}`"))
-            .hint("`patchwright batch status` lists the campaigns of this database"));
-    }
+    let rows = known(&fleet.store, name).await?;
     let gate = pace::gate(&fleet.store, &fleet.token, pace::limits(fleet, None), None);
     let forge = fleet.forge.gated(gate);
     let mut closing = CampaignClosing {
@@ -76,6 +72,19 @@ pub async fn close(fleet: &Fleet, name: &str, options: &Options) -> Result<Summa
         closing.campaign(row).await?;
     }
     Ok(closing.summary)
+}
+
+/// The campaigns of this name, which can be asked for without a token.
+///
+/// # Errors
+/// When there is none, or the database cannot be read.
+pub async fn known(store: &Store, name: &str) -> Result<Vec<CampaignRow>> {
+    let rows = store.campaigns(Some(name)).await?;
+    if rows.is_empty() {
+        return Err(Failure::usage(format!("there is no campaign `{name}`"))
+            .hint("`patchwright batch status` lists the campaigns of this database"));
+    }
+    Ok(rows)
 }
 
 struct CampaignClosing<'a> {
