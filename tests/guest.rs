@@ -231,9 +231,10 @@ async fn gives_commands_a_plain_environment() {
     let workspace = guest.workspace();
     let home = guest.folder.path().join("home");
     let expected = format!(
-        "CI=1\nDEBIAN_FRONTEND=noninteractive\nEXTRA=given\nGIT_PAGER=cat\nGIT_TERMINAL_PROMPT=0\n\
+        "CI=1\nDEBIAN_FRONTEND=noninteractive\nEDITOR=no-editor\nEXTRA=given\nGIT_EDITOR=no-editor\nGIT_PAGER=cat\n\
+         GIT_SEQUENCE_EDITOR=no-editor\nGIT_TERMINAL_PROMPT=0\n\
          GRADLE_USER_HOME={0}/.gradle\nHOME={0}\nLANG=C.UTF-8\nMAVEN_OPTS=-Duser.home={0}\nNO_COLOR=1\nPAGER=cat\nPATH=/usr/local/bin:/usr/bin:/bin\nPWD={1}\n\
-         TERM=dumb\nTMPDIR=/tmp\nUSER=agent",
+         TERM=dumb\nTMPDIR=/tmp\nUSER=agent\nVISUAL=no-editor",
         home.display(),
         workspace.display()
     );
