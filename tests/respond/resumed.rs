@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use super::{PULL, answers, conversation, with_pull};
 use crate::resume::replies;
 use crate::support::git_http::git;
@@ -63,6 +65,13 @@ fn a_run_that_was_killed_after_any_line_of_its_journal_pushes_and_answers_once()
         let output = world.run(&["respond", &url]);
         assert_eq!(output.code, 0, "killed after line {line}: {}", output.text());
         settled(&world, &format!("killed after line {line}"));
+        // Also where the push had been made and not been told.
+        let result: Value = serde_json::from_str(&world.result("result.json")).unwrap();
+        assert_eq!(
+            (&result["conclusion"], &result["published"]["pull_request"], &result["reason"]),
+            (&"done".into(), &PULL.into(), &Value::Null),
+            "killed after line {line}: {result}"
+        );
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use serde_json::Value;
+
 use super::folder::attempt_folder;
 use super::run::Run;
 use super::settle::JudgedChange;
@@ -17,7 +19,7 @@ use patchwright_journal::{self as journal, Line};
 use patchwright_policy::Violation;
 use patchwright_report::{hand_over, html, plan_md};
 use patchwright_types::events::{AgentResult, Event, RunConclusion, RunResult};
-use patchwright_types::outcome::Outcome;
+use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::published::Published;
 use patchwright_types::reviewed::Reviewed;
 use patchwright_types::task::{
@@ -190,6 +192,18 @@ fn write_ended(
         result = RunResult { conclusion: failure.kind.into(), reason: reason.as_deref(), ..result };
     }
     write_last(run, "result.json", &as_text(run, &Event::Result(Box::new(result))));
+}
+
+/// Brings up to date what [`unpublished`] has left in the result of a run, once it is known that its change is there. What
+/// the work came to is in it already.
+pub(super) fn amend(run: &Run<'_>, conclusion: Conclusion, published: &Published) {
+    let text = fs_err::read(run.folder.path.join("result.json")).unwrap_or_default();
+    let Ok(Value::Object(mut result)) = serde_json::from_slice(&text) else { return };
+    result.insert("conclusion".to_owned(), conclusion.word().into());
+    result.insert("reason".to_owned(), Value::Null);
+    let published = serde_json::to_value(published).unwrap_or_default();
+    result.insert("published".to_owned(), published);
+    write_last(run, "result.json", &format!("{:#}", Value::Object(result)));
 }
 
 /// What the files of a run say from before it publishes until all is published: a process that is killed meanwhile cannot

@@ -263,6 +263,11 @@ async fn end(
         spending: answer.outcome.as_ref().map(|outcome| &outcome.spending),
         folder: &run.folder.path,
     })));
+    if let (None, Some(published), DoneBy::ItsRun) =
+        (&answer.outcome, &answer.published, &answer.done_by)
+    {
+        salvage::amend(run, conclusion, published);
+    }
     let without_work = || decide::without_work(run, conclusion, &answer.message);
     let outcome = answer.outcome.take().unwrap_or_else(without_work);
     if !is_open {
