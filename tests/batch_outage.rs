@@ -3,6 +3,7 @@
 //! `OUTAGE_REPOSITORIES=200 cargo nextest run -E 'test(/batch_outage::a_campaign_sleeps/)' -j 1` is the same with campaigns
 //! of two hundred repositories.
 
+mod disk; // a full disk under the state folder and the database
 mod held_back; // what waits, and what need not
 mod limits; // how often, and for how long, before an attempt counts
 mod pods; // clusters that give no sandboxes

@@ -3,7 +3,7 @@
 
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
@@ -26,6 +26,8 @@ pub struct HeldJob {
     store: Store,
     /// Cancelled when the lease is lost or the job is to be given up.
     lost: CancellationToken,
+    /// The disk of the database was full when the lease was to be renewed.
+    full: Arc<AtomicBool>,
     /// When the renewal that succeeded last was begun, by this machine's monotonic clock.
     renewed: Arc<Mutex<Instant>>,
     /// Where GitHub limited it last.
@@ -47,22 +49,34 @@ impl HeldJob {
     /// [`HeldJob::new`] without the rest of a fleet.
     pub fn start(store: Store, job: Job, lease: Lease) -> HeldJob {
         let lost = CancellationToken::new();
-        let renewed = Arc::new(Mutex::new(Instant::now()));
+        let (full, renewed) = (Arc::default(), Arc::new(Mutex::new(Instant::now())));
         let renewal = Renewal {
             store: store.clone(),
             lease: lease.clone(),
             lost: lost.clone(),
+            full: Arc::clone(&full),
             renewed: Arc::clone(&renewed),
         };
         let renewal = tokio::spawn(renewal.go_on());
         let (sandbox, writes) = (LastSandbox::default(), AtomicI64::new(0));
         let limited = Mutex::default();
-        HeldJob { job, lease, sandbox, store, lost, renewed, limited, writes, renewal }
+        HeldJob { job, lease, sandbox, store, lost, full, renewed, limited, writes, renewal }
     }
 
     /// Cancelled once the lease is lost.
     pub fn lost(&self) -> CancellationToken {
         self.lost.clone()
+    }
+
+    /// The lease could not be renewed for want of room on the disk of the database. Nobody can have taken the job
+    /// meanwhile, which is a write as well: who had it may say what becomes of it.
+    pub(super) fn is_without_room(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// The lease was given up for want of room, and the job's end is still to be stored.
+    pub(super) fn waits_for_room(&self) -> bool {
+        self.is_without_room() && self.lost.is_cancelled()
     }
 
     /// GitHub takes nothing about this account for a while.
@@ -121,8 +135,10 @@ impl HeldJob {
     }
 
     fn note(&self, err: &StoreError) {
-        if matches!(err, StoreError::LeaseLost { .. }) {
-            self.lost.cancel();
+        match err {
+            StoreError::LeaseLost { .. } => self.lost.cancel(),
+            StoreError::Full(_) => self.full.store(true, Ordering::Relaxed),
+            _ => {}
         }
     }
 
@@ -148,6 +164,7 @@ struct Renewal {
     store: Store,
     lease: Lease,
     lost: CancellationToken,
+    full: Arc<AtomicBool>,
     renewed: Arc<Mutex<Instant>>,
 }
 
@@ -171,6 +188,7 @@ impl Renewal {
                     break;
                 }
                 Ok(Err(err)) => {
+                    self.full.store(matches!(err, StoreError::Full(_)), Ordering::Relaxed);
                     tracing::warn!(job = self.lease.job, %err, "the lease could not be renewed");
                 }
                 Err(_) => tracing::warn!(job = self.lease.job, "the store took too long to renew"),

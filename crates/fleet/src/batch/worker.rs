@@ -217,6 +217,10 @@ impl Worker<'_> {
         if self.fleet.outages.is_limited() {
             return Vec::new();
         }
+        // They are taken back first, so that no attempt counts that only waited for room.
+        if self.held.values().any(|held| held.waits_for_room()) {
+            return Vec::new();
+        }
         // Neither a run nor a publisher gets anywhere without; workers of other machines take the jobs.
         if !self.fleet.outages.has_disk(&self.fleet.state) {
             return Vec::new();
@@ -268,6 +272,10 @@ impl Worker<'_> {
                     Some(wait) => (wait * 2).min(LONGEST_AWAY),
                 };
                 self.away = Some(wait);
+                Ok(None)
+            }
+            // The look says it. With room the database goes on, and so does what waits here.
+            Err(StoreError::Full(_)) if !self.fleet.outages.look_at_disk(&self.fleet.state) => {
                 Ok(None)
             }
             Err(err) => Err(err.into()),
@@ -422,14 +430,10 @@ impl Worker<'_> {
         // A job that ignored both requests is dropped; its lease is released below, so others need
         // not wait for it.
         self.tasks.abort_all();
-        for held in std::mem::take(&mut self.held).into_values() {
-            held.end();
-            match self.fleet.store.end_job(&held.lease, &JobEnd::Released).await {
-                Ok(()) | Err(StoreError::LeaseLost { .. }) => {}
-                Err(err) => {
-                    tracing::warn!(job = held.job.id, %err, "left to the next worker after its lease has run out");
-                }
-            }
+        let held: Vec<_> = std::mem::take(&mut self.held).into_values().collect();
+        // Room on a full disk may never come.
+        if tokio::time::timeout(GRACE, release(self.fleet, &held)).await.is_err() {
+            tracing::warn!("jobs are left to the next worker after their leases have run out");
         }
     }
 
@@ -441,6 +445,18 @@ impl Worker<'_> {
         };
         // Jobs that are still running then are handled by the next step of the drain.
         let _ = tokio::time::timeout(time, all).await;
+    }
+}
+
+async fn release(fleet: &Fleet, held: &[Arc<HeldJob>]) {
+    for held in held {
+        held.end();
+        match fleet.store.end_job(&held.lease, &JobEnd::Released).await {
+            Ok(()) | Err(StoreError::LeaseLost { .. }) => {}
+            Err(err) => {
+                tracing::warn!(job = held.job.id, %err, "left to the next worker after its lease has run out");
+            }
+        }
     }
 }
 

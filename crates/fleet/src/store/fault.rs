@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use sqlx::Error;
 
-use super::{StoreError, StoreResult};
+use super::{Store, StoreError, StoreResult};
 use patchwright_base::error::Failure;
 
 impl From<Error> for StoreError {
@@ -154,6 +154,13 @@ fn postgres(code: &str, message: &str) -> StoreError {
         }
         "55" => StoreError::Locked(message.to_owned()),
         _ => StoreError::Other(format!("{message} (PostgreSQL code {code})")),
+    }
+}
+
+impl Store {
+    /// Whether the disks of the SQLite files that this process uses have room; true where it uses none.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.inner.dialect.is_file() || without_space().is_none()
     }
 }
 

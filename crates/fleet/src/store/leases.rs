@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::changesets::put_changeset;
 use super::claim::FENCE;
-use super::db::{Write, clean, get, word};
+use super::db::{Dialect, Write, clean, get, word};
 use super::jobs::requeue;
 use super::runs::{self, Counted, EndedRun};
 use super::targets::set_state;
@@ -15,13 +15,16 @@ use patchwright_types::campaign::{
 };
 use patchwright_types::run_facts::ChecksVerdict;
 
-/// How often the end of a job is written again, and the wait before the first time.
+/// How often the end of a job is written again, and the wait before the first time. Room on a full disk is waited for
+/// without an end: the process that has the job is the only one that knows what came of it.
 const TRIES: u32 = 3;
 const AGAIN: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
 struct EndAttempts {
     failed: u32,
+    /// The disk was full.
+    full: bool,
 }
 
 /// Locks the job, or says that it is not ours.
@@ -82,7 +85,8 @@ async fn finish(write: &mut Write<'_>, job: &Job, end: &JobEnd) -> StoreResult<b
 impl Store {
     /// Ends a job that has nothing else to write. Its target follows where it has to: back into the
     /// queue with the job, failed when the job failed for good.
-    /// A database that does not answer is asked a few times: what was done is not to be lost.
+    /// A database that does not answer is asked a few times, and one whose disk is full until there is room: what was done
+    /// is not to be lost. Whoever cannot wait has to limit it.
     pub async fn end_job(&self, lease: &Lease, end: &JobEnd) -> StoreResult<()> {
         let mut tries = EndAttempts::default();
         loop {
@@ -184,7 +188,7 @@ impl Store {
 
     /// A target's job ends, all in one transaction: state, cost (also of the campaign), changeset, the
     /// job that publishes it, an event, the job's end. When the job wants to be tried again and may
-    /// not, the target has failed. A database that does not answer is asked a few times.
+    /// not, the target has failed. A database that does not answer is waited for as in [`Store::end_job`].
     pub async fn end_target(
         &self,
         lease: &Lease,
@@ -217,6 +221,14 @@ impl Store {
                 tries.failed += 1;
                 tracing::warn!(job = lease.job, %err, "the end of a job is written again");
                 tokio::time::sleep(AGAIN * tries.failed).await;
+                None
+            }
+            Err(StoreError::Full(files)) if self.inner.dialect != Dialect::Simulated => {
+                if !std::mem::replace(&mut tries.full, true) {
+                    let job = lease.job;
+                    tracing::warn!(job, files, "the end of a job is kept until the disk has room");
+                }
+                tokio::time::sleep(AGAIN).await;
                 None
             }
             // The first attempt may have committed although its answer was lost; then the job is no

@@ -39,7 +39,8 @@ impl Outages {
         self.look_at_disk(state)
     }
 
-    fn look_at_disk(&self, state: &Path) -> bool {
+    /// [`Outages::has_disk`] as it is at this moment.
+    pub(in crate::batch) fn look_at_disk(&self, state: &Path) -> bool {
         let trouble = trouble(state);
         let disk = &mut self.known.lock().disk;
         disk.looked = Some(Instant::now());
@@ -54,6 +55,11 @@ impl Outages {
         disk.trouble.is_none()
     }
 
+    /// Whether what a run writes, or what it came to, cannot be kept here at this moment.
+    pub(in crate::batch) fn is_full(&self, state: &Path) -> bool {
+        !self.look_at_disk(state) || !self.store.has_room()
+    }
+
     /// For how many milliseconds a job is put back that this machine failed, without an attempt counted; `None` when
     /// the attempt counts like any other. Bounded as for sandboxes: what one repository needs may be what fills a disk.
     ///
@@ -64,8 +70,8 @@ impl Outages {
         held: &HeldJob,
         state: &Path,
     ) -> StoreResult<Option<Millis>> {
-        let works = self.look_at_disk(state);
-        let trouble = if works { EngineTrouble::TookAway } else { EngineTrouble::Away };
+        let is_full = self.is_full(state);
+        let trouble = if is_full { EngineTrouble::Away } else { EngineTrouble::TookAway };
         let is_patient = self.is_patient_with(held.job.id, trouble).await?;
         Ok(is_patient.then(|| self.again()))
     }

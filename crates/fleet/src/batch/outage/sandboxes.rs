@@ -7,14 +7,14 @@
 //! where jobs are carried out in pods.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
 use super::{AGAIN, Outages};
 use crate::batch::lease::HeldJob;
-use crate::store::StoreResult;
+use crate::store::{StoreError, StoreResult};
 use patchwright_sandbox::services::ServiceState;
 use patchwright_sandbox::{
     EngineTrouble, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop,
@@ -25,6 +25,8 @@ use patchwright_types::campaign::Millis;
 /// How often one job may lose its sandbox, or the pod that it is carried out in, without an attempt counted while the
 /// cluster works: what it does may be what empties nodes.
 const TAKEN: u32 = 5;
+/// Between two tries to write on a disk that is full.
+const ROOM: Duration = Duration::from_secs(1);
 /// Before the id of a job, the name of the value that says how it failed for want of a sandbox; `prune` removes it with
 /// the job's end.
 const FAILED: &str = "lost-sandbox:";
@@ -163,8 +165,18 @@ impl Outages {
         let known = known.filter(|failed| failed.is_recent(now, patience));
         let JobFailures { since, taken } = known.unwrap_or(JobFailures { since: now, taken: 0 });
         let taken = taken.saturating_add(u32::from(trouble == EngineTrouble::TookAway));
-        self.store.set_value(&name, &format!("{since} {taken}")).await?;
+        self.remember(&name, &format!("{since} {taken}")).await?;
         Ok(now.saturating_sub(since) <= patience && taken <= TAKEN)
+    }
+
+    /// What was counted decides whether the attempt counts, so room for it is waited for, as for the end of the job.
+    async fn remember(&self, name: &str, value: &str) -> StoreResult<()> {
+        loop {
+            match self.store.set_value(name, value).await {
+                Err(StoreError::Full(_)) => tokio::time::sleep(ROOM).await,
+                set => return set,
+            }
+        }
     }
 }
 

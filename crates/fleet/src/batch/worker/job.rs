@@ -13,7 +13,7 @@ use crate::batch::lease::HeldJob;
 use crate::batch::{publish, target};
 use crate::server::deliver;
 use crate::store::{StoreError, StoreResult};
-use patchwright_base::error::{Failure, Result};
+use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_types::campaign::{JobEnd, JobKind, Millis, millis_of};
 
 /// Before the second attempt at a job that ended without a word; doubled up to the longest.
@@ -44,6 +44,8 @@ pub(super) async fn one(
         "job"
     );
     let failure = match worked {
+        // No end of it could be stored.
+        Ok(Ok(())) if held.is_without_room() => Failure::machine("the database's disk was full"),
         Ok(Ok(())) => return,
         Ok(Err(failure)) => failure,
         Err(_) => Failure::internal("it panicked; the log says where"),
@@ -54,13 +56,31 @@ pub(super) async fn one(
         JobEnd::Released
     } else {
         fleet.ui.failure(&format!("{what}: {}", fleet.redactor.redact(&failure.to_string())));
-        JobEnd::Retry { after: backoff(held.job.attempt, fleet.env.time_scale()), why }
+        match for_want_of_room(&fleet, &held, &failure).await {
+            Ok(Some(after)) => JobEnd::Later { after, why },
+            Ok(None) | Err(_) => {
+                JobEnd::Retry { after: backoff(held.job.attempt, fleet.env.time_scale()), why }
+            }
+        }
     };
     match fleet.store.end_job(&held.lease, &end).await {
         // It had ended before, or others have it.
         Ok(()) | Err(StoreError::LeaseLost { .. }) => {}
         Err(err) => tracing::warn!(job = held.job.id, %err, "{what} could not be ended"),
     }
+}
+
+/// For how many milliseconds a job is put back without an attempt counted, when a full disk is what failed it.
+async fn for_want_of_room(
+    fleet: &Fleet,
+    held: &HeldJob,
+    failure: &Failure,
+) -> StoreResult<Option<Millis>> {
+    let is_machine = failure.kind == FailureKind::Machine;
+    if !is_machine || !(held.is_without_room() || fleet.outages.is_full(&fleet.state)) {
+        return Ok(None);
+    }
+    fleet.outages.machine_failed(held, &fleet.state).await
 }
 
 async fn work(fleet: &Fleet, held: &Arc<HeldJob>, launcher: Option<&Launcher>) -> Result<()> {
