@@ -163,7 +163,6 @@ fn what_cannot_be_in_a_commit_keeps_the_result_from_being_pushed() {
     world.github.push("main", &[("calc.sh", MOVED)]);
     let mut turns = resolves(BOTH, "Keep the remark\n\nBoth.");
     turns.insert(0, shell("ln -s /etc/passwd accounts"));
-    turns.push(say("Keep the remark\n\nBoth, with the accounts."));
     world.model.add(turns);
     let output = say_on_pull(&world, "@patchwright rebase");
     not_pushed(&world, &head, &output, "the result has what cannot be in a commit: `accounts`");

@@ -78,7 +78,14 @@ fn problems(phase: &Phase<'_>, change: &Change) -> Option<UnpublishableChange> {
         ..UnpublishableChange::default()
     };
     let row = |path: &str, why: &str| format!("{}: {}", text::code(path), text::line(why));
-    let forbidden = paths::problems(change, &BlobsOf(&phase.workspace.repo));
+    // What both sides of a conflict have is no work of the model.
+    let (forbidden, refused) = match phase.start_tree {
+        None => {
+            let found = paths::problems(change, &BlobsOf(&phase.workspace.repo));
+            (found, change.refused.as_slice())
+        }
+        Some(_) => (Vec::new(), &[][..]),
+    };
     for found in forbidden.iter().take(MAX_FILES) {
         let path = found.path.as_deref().unwrap_or_default();
         wrong.forbidden.push(row(path, &found.message));
@@ -88,12 +95,12 @@ fn problems(phase: &Phase<'_>, change: &Change) -> Option<UnpublishableChange> {
             _ => UnpublishableKind::Name,
         });
     }
-    for (path, why) in change.refused.iter().take(MAX_FILES) {
+    for (path, why) in refused.iter().take(MAX_FILES) {
         wrong.left_out.push(row(path, why));
         wrong.kinds.extend(kind(why));
     }
     for (all, shown) in
-        [(forbidden.len(), &mut wrong.forbidden), (change.refused.len(), &mut wrong.left_out)]
+        [(forbidden.len(), &mut wrong.forbidden), (refused.len(), &mut wrong.left_out)]
     {
         if all > MAX_FILES {
             shown.push(format!("and {} more", all - MAX_FILES));
