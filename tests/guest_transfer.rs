@@ -371,7 +371,7 @@ async fn packages_that_the_tree_keeps_are_files_like_others_and_other_ones_are_n
     let guest = Guest::start().await;
     let tree = tar(&[("node_modules/lib/index.js", 0o644, "1\n"), ("a", 0o644, "a\n")]);
     guest.client.upload(tree.as_slice()).await.unwrap();
-    guest.sh("echo 2 > node_modules/lib/index.js; echo n > node_modules/lib/added.js; mkdir node_modules/other; echo o > node_modules/other/o.js; mkdir -p web/node_modules/x; touch web/node_modules/x/y; mkdir __pycache__; touch __pycache__/z").await;
+    guest.sh("echo 2 > node_modules/lib/index.js; echo n > node_modules/lib/added.js; mkdir node_modules/other; echo o > node_modules/other/o.js; mkdir -p web/node_modules/x; touch web/node_modules/x/y; mkdir __pycache__; touch __pycache__/z; echo mode: atomic > coverage.txt; mkdir htmlcov; touch htmlcov/index.html").await;
     let found = guest.collect().await;
     let files = [
         file("node_modules/lib/index.js", "2\n"),
@@ -379,7 +379,10 @@ async fn packages_that_the_tree_keeps_are_files_like_others_and_other_ones_are_n
         file("node_modules/other/o.js", "o\n"),
     ];
     assert_eq!(found.files, files);
-    assert_eq!(found.listing.artefacts, ["__pycache__", "web/node_modules"]);
+    assert_eq!(
+        found.listing.artefacts,
+        ["__pycache__", "coverage.txt", "htmlcov", "web/node_modules"]
+    );
 }
 
 #[tokio::test]

@@ -322,7 +322,7 @@ fn assembled(
         read: &read,
         task: &small_task(),
         checks: &checks(),
-        subjects: &["fix: sum of negative numbers".to_owned(), "docs: typo".to_owned()],
+        worked_on: (&paths, &["fix: sum of negative numbers".to_owned(), "docs: typo".to_owned()]),
     })
     .unwrap();
     assert_eq!(brief.notes, Vec::<String>::new());

@@ -276,7 +276,7 @@ fn the_pull_request_says_what_was_done_and_what_was_checked() {
         | `cargo test` | ❌ failed (101) | ✅ passed | 12.3 s |
         | `make lint` | ✅ passed | ❌ failed (1) | 12.3 s |
 
-        **1 check(s) fail that did not fail before.**
+        **1 check fails that did not fail before.**
 
         <details><summary>Output of <code>make lint</code></summary>
 
@@ -361,7 +361,7 @@ fn the_repositorys_template_is_filled() {
         | `cargo test` | ❌ failed (101) | ✅ passed | 12.3 s |
         | `make lint` | ✅ passed | ❌ failed (1) | 12.3 s |
 
-        **1 check(s) fail that did not fail before.**
+        **1 check fails that did not fail before.**
 
         <details><summary>Output of <code>make lint</code></summary>
 
@@ -633,7 +633,7 @@ fn the_job_summary() {
         | `cargo test` | ❌ failed (101) | ✅ passed | 12.3 s |
         | `make lint` | ✅ passed | ❌ failed (1) | 12.3 s |
 
-        **1 check(s) fail that did not fail before.**
+        **1 check fails that did not fail before.**
 
         <details><summary>Output of <code>make lint</code></summary>
 
@@ -1063,10 +1063,10 @@ fn checks_that_failed_before_are_not_said_to_fail_anew() {
         CheckRun { tests, ..check_run("x", code, "") }
     };
     let rows = [
-        (passes(), "**1 check(s) fail that did not fail before.**"),
+        (passes(), "**1 check fails that did not fail before.**"),
         (CheckRun::not_run("x", "no time"), "of which it is not known how they went before.**"),
         (twice(fails(), passes()), "fail each time that failed once of two times before.**"),
-        (cargo("a ... FAILED", 101), "**1 check(s) that failed before fail in another way.**"),
+        (cargo("a ... FAILED", 101), "**1 check that failed before fails in another way.**"),
     ];
     for (base, expected) in rows {
         let head = cargo("b ... FAILED", 101);

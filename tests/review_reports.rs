@@ -317,7 +317,7 @@ fn the_body_says_what_was_read_and_lists_what_has_no_line() {
         |---|---|---|---|
         | `cargo test` | ✅ passed | ❌ failed (101) | 1.2 s |
 
-        **1 check(s) fail that did not fail before.**
+        **1 check fails that did not fail before.**
 
         <details><summary>Output of <code>cargo test</code></summary>
 
@@ -574,7 +574,7 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
         |---|---|---|---|
         | `cargo test` | ✅ passed | ❌ failed (101) | 1.2 s |
 
-        **1 check(s) fail that did not fail before.**
+        **1 check fails that did not fail before.**
 
         <details><summary>Output of <code>cargo test</code></summary>
 
@@ -1313,7 +1313,7 @@ fn the_job_summary_and_the_outputs_say_what_happened() {
         |---|---|---|---|
         | `cargo test` | ✅ passed | ❌ failed (101) | 1.2 s |
 
-        **1 check(s) fail that did not fail before.**
+        **1 check fails that did not fail before.**
 
         <details><summary>Output of <code>cargo test</code></summary>
 

@@ -37,6 +37,18 @@ fn what_was_said_on_the_difference_is_told_with_the_changed_files() {
     assert!(!told.contains("SETTLED"), "{told}");
 }
 
+/// What decides is the base; what is worked on is the head, and so is what the model is shown of it.
+#[test]
+fn the_map_is_that_of_the_pull_request() {
+    let files = [("bucket/tokens.sh", "echo token\n")];
+    let github = project().pull(PULL, "Add a token bucket", "topic", &files).by("rita");
+    let world = TestWorld::new(github, fix());
+    say_on_pull(&world, "@patchwright fix the sign").expect(0);
+    let told = world.told();
+    assert!(told.contains("bucket/ (1)"), "{told}");
+    assert!(told.contains("- Add a token bucket"), "{told}");
+}
+
 /// GitHub knows more formats of keys than we do, and those of the organisation.
 #[test]
 fn what_push_protection_refuses_is_shown_to_nobody() {

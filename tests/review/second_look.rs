@@ -399,3 +399,16 @@ fn the_model_knows_the_commits_and_what_others_have_said_on_the_lines() {
     let open = told.find("@lintbot[bot]").unwrap();
     assert!(open < told.find("Thread by @tom").unwrap(), "open ones come first");
 }
+
+/// Nobody can look at it again that the model has not reported: it must not look as if somebody had.
+#[test]
+fn a_finding_that_was_sent_back_and_is_not_reported_again_is_not_confirmed() {
+    let elsewhere = json!({"title": "Nowhere", "quote": "this stands nowhere", "priority": 2});
+    let turns = [report(&json!({})), report(&elsewhere), last_words(), confirm(1), last_words()];
+    let world = with_second_look(turns);
+    review(&world, &["--dry-run"]).expect(0);
+    let mut verdicts = verdicts(&result(&world));
+    verdicts.sort();
+    let words: Vec<&str> = verdicts.iter().map(|(_, verdict)| verdict.as_str()).collect();
+    assert_eq!(words, ["confirmed", "unconfirmed"], "{verdicts:?}");
+}

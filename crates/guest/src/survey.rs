@@ -263,6 +263,8 @@ fn is_artefact(name: &OsStr, is_folder: bool) -> bool {
         ".nox",
         ".venv",
         ".gradle",
+        ".nyc_output",
+        "htmlcov",
         // Of automake and libtool.
         ".deps",
         ".libs",
@@ -273,7 +275,17 @@ fn is_artefact(name: &OsStr, is_folder: bool) -> bool {
             || (name.starts_with('.') && name.ends_with("_cache"))
             || name.ends_with(".egg-info");
     }
-    name.ends_with(".pyc") || name == ".DS_Store" || name == ".coverage"
+    // Where the manuals of Go, coverage.py, nyc and codecov have coverage written.
+    const FILES: &[&str] = &[
+        ".DS_Store",
+        ".coverage",
+        "cover.out",
+        "coverage.out",
+        "coverage.txt",
+        "coverage.xml",
+        "lcov.info",
+    ];
+    name.ends_with(".pyc") || FILES.contains(&name.as_ref())
 }
 
 /// Whether a file is where builds and package managers write. Asked about files that setup or a check left:

@@ -94,13 +94,19 @@ fn broken(out: &mut String, evidence: &Evidence) {
         }
     }
     let rows = [
-        (anew, "check(s) fail that did not fail before"),
-        (unknown, "check(s) fail of which it is not known how they went before"),
-        (changed, "check(s) that failed before fail in another way"),
-        (flaky, "check(s) fail each time that failed once of two times before"),
+        (anew, "check fails", "checks fail", "that did not fail before"),
+        (unknown, "check fails", "checks fail", "of which nobody knows how it went before"),
+        (
+            changed,
+            "check that failed before fails",
+            "checks that failed before fail",
+            "in another way",
+        ),
+        (flaky, "check fails", "checks fail", "each time that failed once of two times before"),
     ];
-    for (count, words) in rows.into_iter().filter(|(count, _)| *count > 0) {
-        let _ = writeln!(out, "\n**{count} {words}.**");
+    for (count, one, many, words) in rows.into_iter().filter(|(count, ..)| *count > 0) {
+        let these = if count == 1 { one } else { many };
+        let _ = writeln!(out, "\n**{count} {these} {words}.**");
     }
 }
 

@@ -98,8 +98,8 @@ pub struct Sources<'a> {
     pub task: &'a str,
     /// The commands by which the change will be judged.
     pub checks: &'a [String],
-    /// Subjects of the last commits, clean.
-    pub subjects: &'a [String],
+    /// The files of what is worked on, and the subjects of its last commits, clean.
+    pub worked_on: (&'a [String], &'a [String]),
 }
 
 impl Brief {
@@ -123,8 +123,8 @@ impl Brief {
         {
             task = format!("{}\n\n{told}", task.trim_end());
         }
-        let rules = job.checkout.rules.workspace();
-        let mut brief = Brief::with(run, rules, &task, notes, &checks.told()).await?;
+        let seen = (job.checkout.rules.workspace(), &job.checkout.workspace);
+        let mut brief = Brief::with(run, seen, &task, notes, &checks.told()).await?;
         let shown = job.subject.pictures(run).await?;
         brief.pictures = shown.content;
         brief.notes.extend(shown.notes);
@@ -141,26 +141,33 @@ impl Brief {
         Ok(Brief { mode_text, expects_change, output_schema, baseline, ..brief })
     }
 
-    /// The brief for a task that is in words already, and that no checks judge.
+    /// The brief for a task that is in words already, and that no checks judge: what decides about the run, and what is
+    /// worked on.
     pub async fn of(
         run: &Run<'_>,
-        workspace: &Workspace,
+        seen: (&Workspace, &Workspace),
         task: &str,
         notes: Vec<String>,
     ) -> Result<Brief> {
-        Brief::with(run, workspace, task, notes, &[]).await
+        Brief::with(run, seen, task, notes, &[]).await
     }
 
     async fn with(
         run: &Run<'_>,
-        workspace: &Workspace,
+        (workspace, worked_on): (&Workspace, &Workspace),
         task: &str,
         notes: Vec<String>,
         checks: &[String],
     ) -> Result<Brief> {
         // Of the base commit: what a model or a contributor changes is not obeyed.
         let paths = workspace.paths(MAX_PATHS).await?;
-        let (repo, base) = (workspace.repo.clone(), workspace.base);
+        // Nothing of the map is obeyed, and it is of no use where it is not that of the working tree.
+        let names = if worked_on.seen() == workspace.seen() {
+            None
+        } else {
+            Some(worked_on.paths(MAX_PATHS).await?)
+        };
+        let (repo, base) = (worked_on.repo.clone(), worked_on.base);
         let subjects = tokio::task::spawn_blocking(move || map::subjects(&repo, base)).await;
         let mut brief = Brief::assemble(&Sources {
             model: &run.world.model,
@@ -171,8 +178,8 @@ impl Brief {
             read: &|path| workspace.file_now(path),
             task,
             checks,
-            // Without them the map is only shorter.
-            subjects: &subjects.unwrap_or_default(),
+            // Without subjects the map is only shorter.
+            worked_on: (names.as_ref().unwrap_or(&paths), &subjects.unwrap_or_default()),
         })?;
         if run.config.memory {
             let before = brief.files.notes.len();
@@ -191,7 +198,8 @@ impl Brief {
 
     /// Everything that is known before the sandbox runs.
     pub fn assemble(sources: &Sources<'_>) -> Result<Brief> {
-        let Sources { model, tools, personality, mode, paths, read, task, checks, .. } = *sources;
+        let Sources { model, tools, personality, mode, paths, read, task, checks, worked_on } =
+            *sources;
         let files = instructions::instructions(paths.iter().map(String::as_str), read);
         let skills = skills::skills(paths.iter().map(String::as_str), read);
         let agents = AgentFiles::of_repository(paths.iter().map(String::as_str), read);
@@ -207,7 +215,7 @@ impl Brief {
             expects_change: ExpectedChange::None,
             output_schema: None,
             standing: String::new(),
-            map: map::render(paths.iter().map(String::as_str), sources.subjects, mode),
+            map: map::render(worked_on.0.iter().map(String::as_str), worked_on.1, mode),
             image: String::new(),
             found: InstalledPrograms::default(),
             toolchains: environment::toolchains_for(paths),

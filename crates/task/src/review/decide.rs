@@ -67,7 +67,11 @@ pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
     let rules = &run.config.review;
     let said = said.into_iter().map(|finding| without_second_look(rules, finding));
     let found: Vec<Finding> = worked.stopped.findings.iter().cloned().chain(said).collect();
-    let unrepeated = unrepeated(review_context.sent_back(), &found, review_context);
+    // Nobody has asked about them again either.
+    let unrepeated = unrepeated(review_context.sent_back(), &found, review_context)
+        .into_iter()
+        .map(|finding| without_second_look(rules, finding))
+        .collect();
     let unheard = unheard::still(ending.unheard, &found);
     let (withdrawn, found): (Vec<Finding>, Vec<Finding>) =
         found.into_iter().partition(|finding| finding.verdict == Verdict::Withdrawn);

@@ -394,7 +394,8 @@ impl PreparedReview<'_> {
         })?;
         show(run, review_context, &told)?;
         let notes = self.earlier.notes.iter().cloned().chain(told.notes).collect();
-        Brief::of(run, self.rules.workspace(), &told.task, notes).await
+        let head = self.base.at(self.opened.head);
+        Brief::of(run, (self.rules.workspace(), &head), &told.task, notes).await
     }
 
     /// What the pull request and its conversation refer to, as it is now: nothing is changed by a review.
