@@ -125,6 +125,7 @@ cases! {
     outages::two_jobs_that_are_cut_off_stop_all_and_one_looks_again,
     outages::a_model_is_only_waited_for_by_its_campaign,
     outages::a_pause_that_a_wrong_clock_wrote_holds_nobody,
+    outages::a_clock_that_is_set_back_puts_no_pause_off,
     runs::ends_are_counted_by_day_and_listed,
     runs::a_search_reads_a_bounded_number_of_rows,
     runs::pages_meet_and_lose_nothing,

@@ -94,3 +94,23 @@ pub(super) async fn a_pause_that_a_wrong_clock_wrote_holds_nobody(db: &Db) {
     assert!(db.sql("UPDATE outages SET until_at = until_at + 3456000000").await > 0);
     claimed(&store, "a").await;
 }
+
+/// All times are an hour ahead of a clock that was set back by one, also of an outage that had lasted longer.
+pub(super) async fn a_clock_that_is_set_back_puts_no_pause_off(db: &Db) {
+    let store = db.open().await;
+    queued(&store, &campaign(), &["acme/1", "acme/2", "acme/3"]).await;
+    let leases = [claimed(&store, "a").await.1, claimed(&store, "b").await.1];
+    for lease in &leases {
+        cut(&store, lease, Service::Model).await;
+    }
+    assert!(claim(&store, "a").await.is_none());
+    let back = "UPDATE outages SET until_at = until_at + 3600000, paused_at = paused_at + 3600000,
+        since = since - 7200000";
+    assert!(db.sql(back).await > 0);
+    let view = store.view(&campaign().id).await.unwrap();
+    assert!(view.outages[0].until <= view.now, "it is tried now: {:?}", view.outages);
+    let (_, probe) = claimed(&store, "a").await;
+    assert!(claim(&store, "b").await.is_none(), "one looks");
+    let again = cut(&store, &probe, Service::Model).await;
+    assert!(again.next <= 300_000, "as long as a pause is: {again:?}");
+}

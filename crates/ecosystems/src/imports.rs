@@ -8,6 +8,7 @@ use regex::Regex;
 
 use crate::dependents::package_of;
 use crate::files::{Files, join, resolve};
+use crate::packages::is_vendored;
 
 /// Most sources of all packages that are read, and most bytes of one.
 const MAX_SOURCES: usize = 4_000;
@@ -17,9 +18,8 @@ const MAX_IMPORTS: usize = 500;
 /// Most folders of one package, and how deep they are.
 const MAX_FOLDERS: usize = 500;
 const MAX_DEPTH: usize = 8;
-/// Folders whose files somebody else has written, or a build.
-const FOREIGN: &[&str] =
-    &["node_modules", "vendor", "third_party", "dist", "build", "out", "target"];
+/// Folders whose files a build has written.
+const BUILT: &[&str] = &["dist", "build", "out", "target"];
 
 const SCRIPTS: &[&str] = &["js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts", "vue", "svelte"];
 const HEADERS: &[&str] = &["c", "cc", "cpp", "cxx", "h", "hh", "hpp", "hxx"];
@@ -59,8 +59,9 @@ impl Imports {
             }
             if depth < MAX_DEPTH {
                 let inner = files.folders(&folder).into_iter();
-                let inner = inner
-                    .filter(|name| !name.starts_with('.') && !FOREIGN.contains(&name.as_str()));
+                let inner = inner.filter(|name| {
+                    !name.starts_with('.') && !is_vendored(name) && !BUILT.contains(&name.as_str())
+                });
                 let inner = inner.map(|name| join(&folder, &name));
                 folders.extend(
                     inner.filter(|it| !known.contains(it.as_str())).map(|it| (it, depth + 1)),

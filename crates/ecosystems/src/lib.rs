@@ -18,7 +18,7 @@ mod dependents;
 pub mod files;
 mod imports;
 pub mod locks;
-mod packages;
+pub mod packages;
 mod read;
 pub mod registries;
 pub mod results;

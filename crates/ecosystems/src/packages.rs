@@ -12,12 +12,19 @@ const MAX_FOLDERS: usize = 1_500;
 /// Most packages of one repository.
 pub(crate) const MAX_PACKAGES: usize = 200;
 
-/// Folders with code of others, with what was built, and with what only tests read.
-const FOREIGN: &[&str] = &[
+/// Folders into which package managers and people copy the code of others.
+const VENDORED: &[&str] = &[
     "node_modules",
     "vendor",
     "third_party",
     "third-party",
+    "site-packages",
+    "Pods",
+    "bower_components",
+];
+
+/// Folders with code of others as well, with what was built, and with what only tests read.
+const FOREIGN: &[&str] = &[
     "external",
     "extern",
     "target",
@@ -28,7 +35,6 @@ const FOREIGN: &[&str] = &[
     "obj",
     "venv",
     "env",
-    "site-packages",
     "testdata",
     "fixtures",
     "__fixtures__",
@@ -41,9 +47,12 @@ const FOREIGN: &[&str] = &[
     "doc",
     "benchmarks",
     "deps",
-    "Pods",
-    "bower_components",
 ];
+
+/// The name of a folder into which the code of others is copied: what is below is not the project's own.
+pub fn is_vendored(name: &str) -> bool {
+    VENDORED.contains(&name)
+}
 
 const MANIFESTS: &[&str] = &[
     "Cargo.toml",
@@ -74,6 +83,7 @@ pub(crate) fn folders(files: &Files<'_>) -> Vec<String> {
         for folder in &level {
             for name in files.folders(folder) {
                 if name.starts_with('.')
+                    || is_vendored(&name)
                     || FOREIGN.contains(&name.as_str())
                     || walked >= MAX_FOLDERS
                 {

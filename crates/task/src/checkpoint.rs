@@ -13,6 +13,7 @@ use super::workspace::failure;
 use patchwright_agent::checkpoints::{self, Checkpoint, RestoredWorkspace};
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
+use patchwright_config::SandboxChoice;
 use patchwright_git::checkpoint::{Difference, Store};
 use patchwright_git::{GitError, Oid, blocking, display_path, printable};
 use patchwright_guest::protocol::Checkpointed;
@@ -37,6 +38,8 @@ pub struct Checkpoints {
     /// The run's own, not a lane.
     pub journal: Journal,
     pub ui: Ui,
+    /// The workspace is on the disk of the state folder.
+    is_local: bool,
     last: Mutex<LastCheckpoint>,
     has_sessions: AtomicBool,
 }
@@ -92,7 +95,7 @@ impl Checkpoints {
     pub fn new(client: Client, store: Store, base: Oid, journal: Journal, ui: Ui) -> Checkpoints {
         let last = Mutex::new(LastCheckpoint::first(base));
         let has_sessions = AtomicBool::new(false);
-        Checkpoints { client, store, base, journal, ui, last, has_sessions }
+        Checkpoints { client, store, base, journal, ui, is_local: false, last, has_sessions }
     }
 
     /// The checkpoints of the run of a phase.
@@ -103,7 +106,8 @@ impl Checkpoints {
         let store =
             store.map_err(|err| failure(err, "cannot keep checkpoints of the workspace"))?;
         let (base, journal) = (phase.workspace.base_tree()?, run.folder.journal.of_run());
-        Ok(Checkpoints::new(client.clone(), store, base, journal, run.environment.ui))
+        let made = Checkpoints::new(client.clone(), store, base, journal, run.environment.ui);
+        Ok(Checkpoints { is_local: run.config.sandbox == SandboxChoice::Local, ..made })
     }
 
     /// The first checkpoint: the uploaded tree, in which nothing runs yet.
@@ -309,5 +313,20 @@ impl Recorder for Checkpoints {
 
     fn has_sessions(&self) -> bool {
         self.has_sessions.load(Ordering::Relaxed)
+    }
+
+    fn full_disk(&self, said: Option<&str>) -> Option<Failure> {
+        let state = self.journal.path();
+        let why = match said {
+            Some(said) if disk::is_to_blame(said, state) => {
+                let line = said.lines().find(|line| disk::is_to_blame(line, state));
+                printable(line.unwrap_or_default(), 300)
+            }
+            None if self.is_local => disk::shortage(state)?,
+            Some(_) | None => return None,
+        };
+        let failure = Failure::machine("what the model changes cannot be written");
+        let hint = format!("{}, then run the same command again", disk::MAKE_ROOM);
+        Some(failure.caused_by(anyhow::anyhow!(why)).hint(hint))
     }
 }

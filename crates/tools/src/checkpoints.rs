@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 
 use super::arguments;
-use super::dispatch::{Broken, Dispatch, DispatchContext, ReadyCall};
+use super::dispatch::{Broken, Dispatch, DispatchContext, Ran, ReadyCall};
 use patchwright_base::error::Failure;
 use patchwright_provider::item::ToolCall;
 
@@ -35,6 +35,10 @@ pub trait Recorder: Send + Sync {
 
     /// Commands of earlier calls were still running when it was recorded last.
     fn has_sessions(&self) -> bool;
+
+    /// Why the run cannot go on, where the disk on which its work is kept is full: a call that `said` so was not done, and
+    /// without words (`None`) it is asked about the room alone, for nothing was changed.
+    fn full_disk(&self, said: Option<&str>) -> Option<Failure>;
 }
 
 /// The checkpoints of one run; none without a recorder.
@@ -64,8 +68,17 @@ impl Checkpoints {
         Running(&self.running)
     }
 
-    /// A call has run, and may have changed the workspace or not.
-    pub(super) async fn after(&self, call: &str, may_change: bool) -> Result<(), Failure> {
+    /// A call has run and `said` something, and may have changed the workspace or not.
+    pub(super) async fn after(
+        &self,
+        call: &str,
+        may_change: bool,
+        said: &str,
+    ) -> Result<(), Failure> {
+        // Before it is recorded: what could not be written is an empty file by now, or half of one.
+        if let Some(failure) = self.full_disk(Some(said)) {
+            return Err(failure);
+        }
         match &self.recorder {
             // What a command in the background wrote may be in any result.
             Some(recorder) if may_change || recorder.has_sessions() => {
@@ -73,6 +86,11 @@ impl Checkpoints {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Why the run cannot go on with a full disk, as [`Recorder::full_disk`] says it.
+    pub fn full_disk(&self, said: Option<&str>) -> Option<Failure> {
+        self.recorder.as_ref()?.full_disk(said)
     }
 
     /// Records while calls and sessions run, for ever; the error is that of the journal.
@@ -103,16 +121,34 @@ impl Checkpoints {
     }
 }
 
+/// The words in which a call says how it went.
+fn said(ran: &Ran) -> String {
+    match &ran.output {
+        Err(message) => message.clone(),
+        Ok(output) => {
+            let commands = output.command.iter().chain(&output.commands);
+            let words = commands.map(|command| command.output.as_str());
+            std::iter::once(output.text.as_str()).chain(words).collect::<Vec<_>>().join("\n")
+        }
+    }
+}
+
 impl Dispatch<'_> {
     /// Keeps what a call did to the workspace. This is before its result is written down, so that a run
     /// that is resumed has the one with the other, and before the next call may write.
-    pub(super) async fn checkpoint(&self, call: &ToolCall, writes: bool) -> Result<(), Broken> {
+    pub(super) async fn checkpoint(
+        &self,
+        call: &ToolCall,
+        writes: bool,
+        ran: &Ran,
+    ) -> Result<(), Broken> {
         let DispatchContext { journal, services, .. } = self.context;
         let id = match journal.agent() {
             Some(agent) => format!("{agent}/{}", call.id),
             None => call.id.clone(),
         };
-        services.checkpoints.after(&id, writes).await.map_err(Broken::Journal)
+        let said = said(ran);
+        services.checkpoints.after(&id, writes, &said).await.map_err(Broken::Journal)
     }
 
     /// The call only looks: made again after an interruption, it does no harm.

@@ -187,7 +187,7 @@ impl<'a> Dispatch<'a> {
             }
             start(Start { tool, writes, arguments: &shown, is_changed: false })?;
             let ran = self.execute(tool, &call.id, nested, args).await?;
-            self.checkpoint(call, writes).await?;
+            self.checkpoint(call, writes, &ran).await?;
             return Ok(ran);
         }
         // What it does in the end is known when the hooks have spoken, and they may write too.
@@ -209,7 +209,7 @@ impl<'a> Dispatch<'a> {
         let _running = self.context.services.checkpoints.begin();
         let mut ran = self.execute(tool, &call.id, nested, args).await?;
         ran.notes = subject.after(&shown, &ran.output).await?;
-        self.checkpoint(call, true).await?;
+        self.checkpoint(call, true, &ran).await?;
         Ok(ran)
     }
 

@@ -356,20 +356,22 @@ async fn probe(write: &mut Write<'_>, job: &Job) -> StoreResult<bool> {
     write.look_again().await?;
     let now = write.now;
     for row in &rows {
-        let (service, until): (String, Millis) = (get(row, "service")?, get(row, "until_at")?);
+        let service: String = get(row, "service")?;
+        let pause: (Millis, Millis) = (get(row, "paused_at")?, get(row, "until_at")?);
         if job.kind == JobKind::Publish && service == Service::Model.word() {
             continue;
         }
-        if is_paused(until, now) {
+        if is_paused(pause, now) {
             return Ok(false);
         }
         let update = sqlx::query(
-            "UPDATE outages SET until_at = $1, probe = $2
-             WHERE service = $3 AND campaign = $4",
+            "UPDATE outages SET until_at = $1, probe = $2, paused_at = $3
+             WHERE service = $4 AND campaign = $5",
         );
         update
             .bind(now.saturating_add(PROBE))
             .bind(job.id)
+            .bind(now)
             .bind(service)
             .bind(get::<String>(row, "campaign")?)
             .execute(write.db())

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use sqlx::{AnyConnection, AssertSqlSafe, Connection};
 
-use super::db::{Dialect, ExclusiveLock, PATIENCE, get};
+use super::db::{Dialect, ExclusiveLock, PATIENCE, Write, get};
 use super::open::{DatabaseAddress, check_pages, file_url, named, size_of};
 use super::{Store, StoreError, StoreResult, fault};
 use patchwright_types::campaign::Millis;
@@ -23,6 +23,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006.sql"),
     include_str!("migrations/0007.sql"),
     include_str!("migrations/0008.sql"),
+    include_str!("migrations/0009.sql"),
 ];
 
 /// The version that this program reads and writes.
@@ -108,16 +109,14 @@ impl Store {
             Some(file) => Some(self.back_up(file, found, write.now).await?),
             None => None,
         };
-        let mut version = found;
-        for text in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or_default()) {
-            let text = write.dialect.types(text);
-            sqlx::raw_sql(AssertSqlSafe(text)).execute(write.db()).await?;
-            version += 1;
-            let row = sqlx::query("INSERT INTO patchwright_schema (version, at) VALUES ($1, $2)");
-            let now = write.now;
-            row.bind(version).bind(now).execute(write.db()).await?;
+        if let Err(err) = bring_up(write, found).await {
+            // The database is as it was, and the next try makes another: they would fill the disk that may be what failed
+            // this one.
+            if let Some(copy) = &copy {
+                let _ = fs_err::remove_file(copy);
+            }
+            return Err(err);
         }
-        write.commit().await?;
         Ok((found > 0).then_some(Migration { from: found, copy }))
     }
 
@@ -148,6 +147,20 @@ impl Store {
         }
         Ok(PathBuf::from(copy))
     }
+}
+
+/// The steps from one version to ours.
+async fn bring_up(mut write: Write<'_>, found: i64) -> StoreResult<()> {
+    let mut version = found;
+    for text in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or_default()) {
+        let text = write.dialect.types(text);
+        sqlx::raw_sql(AssertSqlSafe(text)).execute(write.db()).await?;
+        version += 1;
+        let row = sqlx::query("INSERT INTO patchwright_schema (version, at) VALUES ($1, $2)");
+        let now = write.now;
+        row.bind(version).bind(now).execute(write.db()).await?;
+    }
+    write.commit().await
 }
 
 /// The version of the schema; 0 when there is nothing yet.

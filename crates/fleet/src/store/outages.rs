@@ -51,13 +51,17 @@ pub(crate) struct Breaker {
     pub(crate) since: Option<Millis>,
     pub(crate) pauses: i64,
     pub(crate) until: Millis,
+    /// When that was last put off.
+    paused_at: Millis,
     pub(crate) probe: Option<i64>,
     worked_at: Millis,
 }
 
-/// Whether a pause counts at this time: one that ends later than it can was written by a clock that went ahead.
-pub(crate) fn is_paused(until: Millis, now: Millis) -> bool {
-    until > now && until <= now.saturating_add(LONGEST_PAUSE + 60_000)
+/// Whether a pause counts at this time: one that ends later than it can, or is yet to begin, was written by a clock that
+/// went ahead and has been set back.
+pub(crate) fn is_paused((paused_at, until): (Millis, Millis), now: Millis) -> bool {
+    let has_begun = paused_at <= now.saturating_add(60_000);
+    has_begun && until > now && until <= now.saturating_add(LONGEST_PAUSE + 60_000)
 }
 
 impl Breaker {
@@ -68,6 +72,7 @@ impl Breaker {
             since: get(row, "since")?,
             pauses: get(row, "pauses")?,
             until: get(row, "until_at")?,
+            paused_at: get(row, "paused_at")?,
             probe: get(row, "probe")?,
             worked_at: get(row, "worked_at")?,
         })
@@ -99,12 +104,24 @@ impl Breaker {
             let doublings = u32::try_from(self.pauses - 1).unwrap_or_default().min(20);
             let pause = times.first.saturating_mul(1 << doublings).min(times.longest);
             self.until = now.saturating_add(pause.max(limit.unwrap_or_default()));
+            self.paused_at = now;
         } else if let (Some(limit), true) = (limit, self.pauses > 0) {
-            self.until = self.until.max(now.saturating_add(limit));
+            self.until = now.saturating_add(limit.max(self.left(now)));
+            self.paused_at = now;
         }
         let patience = if self.jobs.len() > 1 { times.patience } else { times.patience_with_one };
         let counts = now.saturating_sub(since) > patience;
-        OutageEffect { counts, opened, next: self.until.saturating_sub(now).max(0) }
+        OutageEffect { counts, opened, next: self.left(now) }
+    }
+
+    /// When the pause began, and when it ends.
+    pub(crate) fn pause(&self) -> (Millis, Millis) {
+        (self.paused_at, self.until)
+    }
+
+    /// How long the pause lasts from now on.
+    fn left(&self, now: Millis) -> Millis {
+        if is_paused(self.pause(), now) { self.until.saturating_sub(now) } else { 0 }
     }
 
     /// The service answered.
@@ -158,8 +175,8 @@ impl Store {
         let cut = breaker.cut((lease.job, cut_at), now, limit, times);
         let jobs: Vec<String> = breaker.jobs.iter().map(i64::to_string).collect();
         sqlx::query(
-            "UPDATE outages SET jobs = $1, since = $2, pauses = $3, until_at = $4, probe = $5, why = $6
-             WHERE service = $7 AND campaign = $8",
+            "UPDATE outages SET jobs = $1, since = $2, pauses = $3, until_at = $4, probe = $5, why = $6,
+                paused_at = $7 WHERE service = $8 AND campaign = $9",
         )
         .bind(jobs.join(","))
         .bind(breaker.since)
@@ -167,6 +184,7 @@ impl Store {
         .bind(breaker.until)
         .bind(breaker.probe)
         .bind(clean(why))
+        .bind(breaker.paused_at)
         .bind(service.word())
         .bind(campaign)
         .execute(write.db())
@@ -207,8 +225,8 @@ impl Store {
         write.look_again().await?;
         let now = write.now;
         sqlx::query(
-            "UPDATE outages SET jobs = '', since = NULL, pauses = 0, until_at = 0, probe = NULL,
-                worked_at = $1, why = NULL WHERE service = $2 AND campaign = $3",
+            "UPDATE outages SET jobs = '', since = NULL, pauses = 0, until_at = 0, paused_at = 0,
+                probe = NULL, worked_at = $1, why = NULL WHERE service = $2 AND campaign = $3",
         )
         .bind(now)
         .bind(service.word())
@@ -233,6 +251,7 @@ impl Store {
     /// # Errors
     /// When the database cannot be used.
     pub async fn outages(&self, campaign: Option<&str>) -> StoreResult<Vec<OutageRow>> {
+        let now = self.now().await?;
         let rows = sqlx::query(
             "SELECT * FROM outages WHERE since IS NOT NULL
                 AND ($1 = 1 OR campaign = $2 OR service <> 'model') ORDER BY service, campaign",
@@ -243,12 +262,13 @@ impl Store {
         .await?;
         rows.iter()
             .map(|row| {
+                let (paused_at, until) = (get(row, "paused_at")?, get(row, "until_at")?);
                 Ok(OutageRow {
                     service: word(row, "service", Service::parse)?,
                     campaign: get(row, "campaign")?,
                     since: get::<Option<Millis>>(row, "since")?.unwrap_or_default(),
                     pauses: get(row, "pauses")?,
-                    until: get(row, "until_at")?,
+                    until: if is_paused((paused_at, until), now) { until } else { until.min(now) },
                     why: get::<Option<String>>(row, "why")?.unwrap_or_default(),
                 })
             })
@@ -267,13 +287,13 @@ async fn running(write: &mut super::db::Write<'_>, campaign: &str) -> StoreResul
 
 #[cfg(test)]
 mod tests {
-    use super::{Breaker, OutageEffect, OutageTimes};
+    use super::{Breaker, OutageEffect, OutageTimes, is_paused};
 
     const TIMES: OutageTimes =
         OutageTimes { first: 30, longest: 300, patience_with_one: 1_800, patience: 9_000 };
 
     fn works(worked_at: i64) -> Breaker {
-        Breaker { jobs: Vec::new(), since: None, pauses: 0, until: 0, probe: None, worked_at }
+        Breaker { worked_at, ..Breaker::default() }
     }
 
     #[test]
@@ -291,6 +311,20 @@ mod tests {
             assert_eq!(breaker.cut((1, Some(1_000)), now, None, TIMES).next, pause, "{round}");
         }
         assert!(breaker.cut((4, None), 10_001, None, TIMES).counts, "beyond all patience");
+    }
+
+    #[test]
+    fn a_pause_ends_with_the_clock_that_wrote_it() {
+        let mut breaker = works(0);
+        breaker.cut((1, None), 7_200_000, Some(500), TIMES);
+        let pause = breaker.pause();
+        assert!(is_paused(pause, 7_200_100) && is_paused(pause, 7_199_000));
+        assert!(!is_paused(pause, 7_200_500), "it is over");
+        assert!(!is_paused(pause, 3_600_000), "the clock was set back by an hour");
+        let again = breaker.cut((2, None), 3_600_000, Some(500), TIMES);
+        assert_eq!(again.next, 500, "the limit of now");
+        // As a version before wrote it.
+        assert!(is_paused((0, breaker.until), 3_600_100));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::submodules::MovedSubmodule;
 use patchwright_config::review::Review;
 use patchwright_ecosystems::locks::is_lock_file;
+use patchwright_ecosystems::packages::is_vendored;
 use patchwright_git::hunks::{Diff, FileDiff};
 use patchwright_policy::Globs;
 use patchwright_types::reviewed::{Skipped, SkippedBecause};
@@ -169,9 +170,6 @@ const GENERATED: &[&str] = &[
     "*.ipynb",
     "*.csv",
     "__snapshots__/",
-    "vendor/",
-    "node_modules/",
-    "third_party/",
     "dist/",
     "generated/",
 ];
@@ -196,6 +194,7 @@ fn rank(file: &FileDiff) -> u8 {
     };
     match &file.path {
         path if generated.matches(path) || is_lock_file(path) || is_marked(file) => 3,
+        path if path.split('/').any(is_vendored) => 3,
         path if words.matches(path) => 2,
         path if is_test(path) => 1,
         _ => 0,

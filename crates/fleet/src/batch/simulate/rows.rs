@@ -125,7 +125,8 @@ impl Rows {
 
     /// As [`crate::store::Store::claim_of`]: publishing first, then the first job of an owner that has room.
     pub(super) fn claim(&mut self, room: &Capacity) -> Option<ClaimedJob> {
-        if self.view.campaign.state != CampaignState::Running || is_paused(self.api.until, self.now)
+        if self.view.campaign.state != CampaignState::Running
+            || is_paused(self.api.pause(), self.now)
         {
             return None;
         }
@@ -138,7 +139,7 @@ impl Rows {
         if let Some(((place, target), token)) = publish.min() {
             return Some(self.take((place, target), JobKind::Publish, token));
         }
-        if !room.runs || !self.has_room() || is_paused(self.model.until, now) {
+        if !room.runs || !self.has_room() || is_paused(self.model.pause(), now) {
             return None;
         }
         let most = self.campaign.limits.per_organization.map_or(usize::MAX, |most| most as usize);

@@ -25,7 +25,7 @@ const QUEUED: &str = "FROM jobs q
     WHERE q.state = 'queued' AND COALESCE(q.campaign, '') = COALESCE(w.campaign, '') AND q.kind = w.kind";
 
 /// The services that are out and that a job of campaign `$1` may need.
-pub(crate) const OUTAGES: &str = "SELECT service, campaign, until_at FROM outages
+pub(crate) const OUTAGES: &str = "SELECT service, campaign, paused_at, until_at FROM outages
      WHERE pauses > 0 AND (service <> 'model' OR campaign = $1) ORDER BY service, campaign";
 
 /// What a statement is bound to, in the order of its numbers.
@@ -166,20 +166,20 @@ pub(crate) fn find(kinds: &[JobKind], of_one: bool, dialect: Dialect) -> String 
 const SOME_OUTAGE: &str = "CAST(CASE WHEN EXISTS (SELECT 1 FROM outages x WHERE x.pauses > 0)
     THEN 1 ELSE 0 END AS BIGINT)";
 
-/// Whatever a job does, it needs the forge. What ends later than a pause can ([`LONGEST_PAUSE`], and a minute)
-/// was written by a clock that went ahead, and counts for nothing.
+/// Whatever a job does, it needs the forge. What ends later than a pause can ([`LONGEST_PAUSE`], and a minute) or
+/// is yet to begin was written by a clock that went ahead, and counts for nothing.
 ///
 /// [`LONGEST_PAUSE`]: super::super::outages::LONGEST_PAUSE
 const FORGE_WORKS: &str = "NOT EXISTS (SELECT 1 FROM outages x WHERE x.service <> 'model'
-        AND x.until_at > $1 AND x.until_at <= $1 + 21660000)";
+        AND x.until_at > $1 AND x.until_at <= $1 + 21660000 AND x.paused_at <= $1 + 60000)";
 
 /// The model of a campaign `c` may be asked now.
 const MODEL_WORKS: &str = "NOT EXISTS (SELECT 1 FROM outages x
-    WHERE x.service = 'model' AND x.until_at > $1 AND x.until_at <= $1 + 21660000 AND x.campaign = c.id)";
+    WHERE x.service = 'model' AND x.until_at > $1 AND x.until_at <= $1 + 21660000 AND x.paused_at <= $1 + 60000 AND x.campaign = c.id)";
 
 /// The model of deliveries may be asked now.
 const DELIVERIES_WORK: &str = "NOT EXISTS (SELECT 1 FROM outages x
-    WHERE x.service = 'model' AND x.until_at > $1 AND x.until_at <= $1 + 21660000 AND x.campaign = '')";
+    WHERE x.service = 'model' AND x.until_at > $1 AND x.until_at <= $1 + 21660000 AND x.paused_at <= $1 + 60000 AND x.campaign = '')";
 
 /// Campaign, kind and form (see [`Group`]) of each queue that may have something.
 fn queues(kinds: &[JobKind], only: &str) -> String {
