@@ -9,6 +9,7 @@ mod front;
 pub(crate) mod http;
 mod installed;
 mod live;
+mod lost;
 mod outsiders;
 mod pages;
 mod sign_in;

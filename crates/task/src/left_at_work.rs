@@ -1,12 +1,12 @@
-//! An issue that is not worked on any more, such as a closed one: its comment must not say for good that a run which was
-//! killed is at work, and whoever asks for it again is told of that run.
+//! An issue that is not worked on any more, such as a closed one, or one whose workers were killed again and again: its
+//! comment must not say for good that a run which was killed is at work, and whoever asks for it again is told of that run.
 
 use super::folder;
 use super::progress::{DEAD_AFTER, PURPOSE};
 use super::respond::stop;
 use super::resumption;
 use crate::world::World;
-use patchwright_base::error::{Failure, FailureKind};
+use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_config::Config;
 use patchwright_forge::{Comment, Repository};
 use patchwright_report::{self as report, progress};
@@ -32,6 +32,17 @@ pub(super) async fn ended(
         }
         None => failure,
     }
+}
+
+/// The run of an issue was given up without a process that could say so: comments that say that it is at work say `words`
+/// from now on.
+///
+/// # Errors
+/// When the repository cannot be read.
+pub async fn given_up(world: &World, request: &IssueRequest, words: &Failure) -> Result<()> {
+    let repository = world.forge()?.repository(&request.repository).await.map_err(Failure::from)?;
+    end_comments(world, request, &repository, words).await;
+    Ok(())
 }
 
 /// What the comment of the killed run says from now on.

@@ -43,7 +43,7 @@ mod job;
 mod kept;
 mod kept_work;
 pub mod learn;
-mod left_at_work;
+pub mod left_at_work;
 mod lfs;
 mod lineage;
 pub mod live;

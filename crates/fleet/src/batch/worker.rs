@@ -6,6 +6,7 @@
 
 mod job;
 mod listener;
+mod lost;
 mod reaper;
 mod single;
 mod watched;
@@ -25,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::listener::JobListener;
+use self::lost::LostDeliveries;
 use self::reaper::DeadLeaseReaper;
 use super::drive;
 use super::fleet::Fleet;
@@ -119,6 +121,7 @@ pub async fn run(fleet: &Fleet, options: WorkerOptions) -> Result<()> {
         notifications: fleet.store.notifications(),
         listener: JobListener::open(fleet),
         reaper: DeadLeaseReaper::default(),
+        lost: LostDeliveries::default(),
         looked: Instant::now(),
         looking: None,
         pruned: None,
@@ -149,6 +152,7 @@ struct Worker<'a> {
     notifications: watch::Receiver<u64>,
     listener: JobListener,
     reaper: DeadLeaseReaper,
+    lost: LostDeliveries,
     looked: Instant,
     looking: Option<AbortOnDropHandle<()>>,
     pruned: Option<Instant>,
@@ -167,6 +171,9 @@ impl Worker<'_> {
             if let Err(err) = self.reaper.look(self.fleet, self.options.campaign.as_deref()).await {
                 // The claim below says so, when it is more than a moment.
                 tracing::debug!(%err, "the leases could not be looked at");
+            }
+            if self.options.kinds.contains(&JobKind::Delivery) {
+                self.lost.look(self.fleet);
             }
             let claimed = if kinds.is_empty() {
                 None

@@ -154,10 +154,8 @@ pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
         }
         _ => fleet.store.end_delivery(&held.lease, &became.end, (&ended, became.counted)).await?,
     }
-    // The body is needed for another attempt only.
     if is_over(&held, &became.end) {
         is_counted(&fleet.state, became.run.as_deref(), all_usd);
-        fleet.store.drop_body(&delivery.guid).await?;
     }
     Ok(())
 }
@@ -169,10 +167,9 @@ fn ended_run(
     text: String,
     took: Duration,
 ) -> EndedRun {
-    let action = delivery.action.as_ref().map(|action| format!(".{action}")).unwrap_or_default();
     EndedRun {
         run: became.run.clone(),
-        about: format!("{}{action}", delivery.event),
+        about: about(delivery),
         repository: delivery.repository.clone().unwrap_or_default(),
         number: delivery.number,
         conclusion: became.conclusion.to_owned(),
@@ -193,7 +190,7 @@ async fn handle(
         Err(why) => return Ok(DeliveryOutcome::ignored(why)),
     };
     let (event, decision, repository, forge) =
-        match Box::pin(find(fleet, held, delivery, (event, decision))).await? {
+        match Box::pin(find(fleet, &held.forge(fleet), delivery, (event, decision))).await? {
             Ok(found) => found,
             Err(why) => return Ok(DeliveryOutcome::ignored(why)),
         };
@@ -438,7 +435,13 @@ async fn again(fleet: &Fleet, held: &HeldJob, why: &str, outage: Option<Outage>)
     Ok(JobEnd::Retry { after, why: short(why) })
 }
 
-fn name(delivery: &Delivery) -> String {
+/// What set its run off.
+pub(super) fn about(delivery: &Delivery) -> String {
+    let action = delivery.action.as_ref().map(|action| format!(".{action}")).unwrap_or_default();
+    format!("{}{action}", delivery.event)
+}
+
+pub(super) fn name(delivery: &Delivery) -> String {
     let repository = delivery.repository.as_deref().unwrap_or("?");
     let number = delivery.number.map(|number| format!("#{number}")).unwrap_or_default();
     format!("{repository}{number} ({})", delivery.event)

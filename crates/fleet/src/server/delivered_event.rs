@@ -8,9 +8,9 @@ use sha2::{Digest, Sha256};
 
 use super::deliver::MAX_AGE;
 use crate::batch::fleet::Fleet;
-use crate::batch::lease::HeldJob;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
+use patchwright_forge::github::GitHubForge;
 use patchwright_forge::{Forge, RepositoryId};
 use patchwright_task::event::payload::{self, ActionEnv};
 use patchwright_task::event::{Decision, Event, EventTask, TriggerConfig, decide};
@@ -52,7 +52,7 @@ pub(super) type ResolvedDelivery = (Event, Decision, RepositoryId, Arc<dyn Forge
 /// name; or why nothing is done.
 pub(super) async fn find(
     fleet: &Fleet,
-    held: &Arc<HeldJob>,
+    forge: &GitHubForge,
     delivery: &Delivery,
     (event, decision): (Event, Decision),
 ) -> Result<Result<ResolvedDelivery, String>> {
@@ -61,13 +61,13 @@ pub(super) async fn find(
         return Ok(Err("the payload names no repository".to_owned()));
     };
     let (id, installation) = ids(delivery);
-    let forge = Arc::new(held.forge(fleet).scoped(&named, id, installation));
+    let scoped = Arc::new(forge.scoped(&named, id, installation));
     let now = match id {
-        Some(id) => forge.present_name(&named, id).await.map_err(Failure::from)?,
+        Some(id) => scoped.present_name(&named, id).await.map_err(Failure::from)?,
         None => named.clone(),
     };
     if now.is_same(&named) {
-        let forge: Arc<dyn Forge> = forge;
+        let forge: Arc<dyn Forge> = scoped;
         return Ok(Ok((event, decision, named, forge)));
     }
     // Whom `--repository` serves was decided by the name; what another owner has is told by its own deliveries.
@@ -78,7 +78,7 @@ pub(super) async fn find(
     tracing::info!(delivery = delivery.guid, %named, %now, "the repository was renamed");
     let event = event.renamed(&now);
     let decision = decide(&event, &TriggerConfig::of(&fleet.config));
-    let forge: Arc<dyn Forge> = Arc::new(held.forge(fleet).scoped(&now, id, installation));
+    let forge: Arc<dyn Forge> = Arc::new(forge.scoped(&now, id, installation));
     Ok(Ok((event, decision, now, forge)))
 }
 

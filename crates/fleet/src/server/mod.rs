@@ -16,6 +16,7 @@ mod delivered_event;
 mod delivery_job;
 mod health;
 mod intake;
+pub(crate) mod lost;
 mod metrics;
 mod outsiders;
 mod page;

@@ -5,6 +5,7 @@ use sqlx::any::AnyRow;
 
 use super::db::{Write, clean, get, word};
 use super::jobs::{insert, requeue};
+use super::runs::{self, Counted, EndedRun};
 use super::{Store, StoreError, StoreResult};
 use patchwright_types::campaign::{Delivery, JobState, Millis, NewJob};
 
@@ -25,6 +26,15 @@ pub struct DeliveryRow {
     pub attempt: i64,
     /// What became of it, or why it is tried again; in a line.
     pub text: Option<String>,
+}
+
+/// A delivery that was given up, and nobody has said so: the workers that had it ended without a word.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LostDelivery {
+    pub job: i64,
+    /// Why it was given up; in a line.
+    pub why: String,
+    pub delivery: Delivery,
 }
 
 fn delivery_of(row: &AnyRow) -> StoreResult<Delivery> {
@@ -106,6 +116,42 @@ impl Store {
         Ok(known)
     }
 
+    /// Deliveries that were given up without anybody's saying so, the oldest first.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
+    pub async fn lost_deliveries(&self, most: i64) -> StoreResult<Vec<LostDelivery>> {
+        let select = "SELECT d.*, j.id AS job, COALESCE(j.why, '') AS why
+             FROM jobs j JOIN deliveries d ON d.guid = j.subject
+             WHERE j.state = 'dead' AND j.kind = 'delivery' AND d.body <> '' ORDER BY j.id LIMIT $1";
+        let rows = sqlx::query(select).bind(most);
+        let rows = rows.fetch_all(&mut *self.connection().await?).await?;
+        let lost = |row: &AnyRow| {
+            let (job, why) = (get(row, "job")?, get(row, "why")?);
+            Ok(LostDelivery { job, why, delivery: delivery_of(row)? })
+        };
+        rows.iter().map(lost).collect()
+    }
+
+    /// Writes what the run of a delivery came to that was given up. False when another process has, or when it was
+    /// delivered again meanwhile.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
+    pub async fn end_lost(&self, lost: &LostDelivery, ended: &EndedRun) -> StoreResult<bool> {
+        let mut write = self.write().await?;
+        let job = sqlx::query(write.lock_rows("SELECT state FROM jobs WHERE id = $1"));
+        let job = job.bind(lost.job).fetch_optional(write.db()).await?;
+        let Some(job) = job else { return Ok(false) };
+        let is_dead = word(&job, "state", JobState::parse)? == JobState::Dead;
+        if !is_dead || !drop_body(&mut write, &lost.delivery.guid).await? {
+            return Ok(false);
+        }
+        runs::put(&mut write, ended, Counted::AsItEnded).await?;
+        write.commit().await?;
+        Ok(true)
+    }
+
     /// The last deliveries, whichever process took them or worked on them, the newest first. Reads at most
     /// `most` jobs of each state.
     ///
@@ -149,6 +195,13 @@ impl Store {
         };
         rows.iter().map(delivery).collect()
     }
+}
+
+/// The body is deleted once the delivery was handled: it may be of a private repository. It is needed for another attempt
+/// only, and who has said what became of a delivery has deleted it. False when it was deleted before.
+pub(super) async fn drop_body(write: &mut Write<'_>, guid: &str) -> StoreResult<bool> {
+    let query = sqlx::query("UPDATE deliveries SET body = '' WHERE guid = $1 AND body <> ''");
+    Ok(query.bind(guid).execute(write.db()).await?.rows_affected() > 0)
 }
 
 /// Whether the job of a delivery that is known was given up. Its body was dropped with that, and is stored again.

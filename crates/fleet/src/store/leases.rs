@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::changesets::put_changeset;
 use super::claim::FENCE;
 use super::db::{Dialect, Write, clean, get, word};
+use super::deliveries::drop_body;
 use super::jobs::requeue;
 use super::runs::{self, Counted, EndedRun};
 use super::targets::set_state;
@@ -144,6 +145,7 @@ impl Store {
         // What was put back, or is tried again, goes on later, and is counted when it has ended.
         if dead || matches!(end, JobEnd::Done | JobEnd::Failed { .. }) {
             runs::put(&mut write, ended.0, ended.1).await?;
+            drop_body(&mut write, &job.subject).await?;
         }
         write.commit().await
     }

@@ -51,7 +51,7 @@ pub use campaigns::CampaignSummary;
 pub(crate) use claim::PROBE;
 pub use claim::{HotStatement, Parameter};
 pub use connections::close_files;
-pub use deliveries::DeliveryRow;
+pub use deliveries::{DeliveryRow, LostDelivery};
 pub use events::StateChange;
 pub use handover::JobHolder;
 pub use import::{ImportReport, KnownRepository};

@@ -74,15 +74,4 @@ impl Store {
         }
         Ok(all)
     }
-
-    /// The body is deleted once the delivery was handled: it may be of a private repository.
-    ///
-    /// # Errors
-    /// When the database cannot be used.
-    pub async fn drop_body(&self, guid: &str) -> StoreResult<()> {
-        let mut write = self.write().await?;
-        let query = sqlx::query("UPDATE deliveries SET body = '' WHERE guid = $1").bind(guid);
-        query.execute(write.db()).await?;
-        write.commit().await
-    }
 }
