@@ -231,6 +231,18 @@ fn patches_that_change_nothing_or_do_not_apply_are_told_apart() {
 }
 
 #[test]
+fn an_instance_that_nobody_can_judge_is_not_paid_for() {
+    let world = TestWorld::local(Vec::new());
+    project(&world);
+    let mut instance = mined(&world).remove(0);
+    instance["test_patch"] = json!("no patch");
+    fs_err::write(world.path("instances.jsonl"), instance.to_string()).unwrap();
+    let output = world.run(&["eval", "run", "instances.jsonl", "--repo", "project"]).expect(20);
+    assert!(output.stderr.contains("the `test_patch` of `local__project-12`"), "{}", output.text());
+    assert!(world.model.requests().is_empty());
+}
+
+#[test]
 fn what_is_wrong_is_said_before_anything_is_paid() {
     let world = TestWorld::local(Vec::new());
     project(&world);

@@ -13,6 +13,7 @@ use crate::ledger::{Key, Ledger, Proposal, Row, Used};
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_base::ui::Ui;
 use patchwright_config::Config;
+use patchwright_git::patching::files_of;
 use patchwright_prompt as prompt;
 use patchwright_task::pipeline::{self, RunReport};
 use patchwright_task::run::RunEnvironment;
@@ -129,7 +130,7 @@ impl Shared {
                 ui.warn(&format!("{name} has no result: {}", failure.message));
                 let in_a_row = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
                 self.left.lock().failed.push((key, failure.message.clone()));
-                let is_over = matches!(failure.kind, FailureKind::Signal(_) | FailureKind::Usage);
+                let is_over = matches!(failure.kind, FailureKind::Signal(_));
                 if is_over || in_a_row >= MAX_FAILURES {
                     self.is_ending.store(true, Ordering::Relaxed);
                     self.fatal.lock().get_or_insert(failure);
@@ -223,6 +224,11 @@ impl Evaluation<'_> {
     /// The model's work.
     async fn solve(&self, job: &Job<'_>, folder: &Path) -> Result<Proposal> {
         let Job { key, instance, contestant } = job;
+        // What nobody can judge is not paid for.
+        files_of(&instance.test_patch).map_err(|err| {
+            Failure::usage(format!("the `test_patch` of `{}` cannot be used", key.instance_id))
+                .caused_by(err)
+        })?;
         if let Some(proposal) = ended_before(key, folder)? {
             return Ok(proposal);
         }
