@@ -248,3 +248,43 @@ fn a_worker_without_docker_waits_for_it_and_fails_no_repository() {
     assert_eq!(states(&output), counted(&[("open", 2)]), "{}", output.text());
     assert!(!batch(&world, &["status"]).stdout.contains(r#""attempts":2"#));
 }
+
+/// The registry is a port of this machine where nobody listens; the image is there later, as if it had been pulled.
+#[test]
+fn an_image_whose_registry_is_away_costs_no_repository_an_attempt() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let Some(docker) = runtime.block_on(docker::docker()) else { return };
+    let github = GitHub::new().organization("acme").repositories(2, |_| FILES.to_vec());
+    let model = ModelServer::conversations(|_| {
+        vec![custom("apply_patch", PATCH), say("Add\n\nThe sign was wrong.")]
+    });
+    let (repository, tag) = ("127.0.0.1:9/away", docker.run.as_str());
+    let image = format!("{repository}:{tag}");
+    let world = TestWorld::asking(github, model)
+        .in_docker()
+        .set("PATCHWRIGHT_IMAGE", image.as_str())
+        .set("PATCHWRIGHT_TIME_SCALE", "0.02");
+    write(&world, CAMPAIGN);
+    let queue = ["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex", "--detach"];
+    world.run(&queue).expect(0);
+    let mut worker = worker(&world, "one");
+    let log = || fs_err::read_to_string(world.path("one.log")).unwrap_or_default();
+    let failures = || log().matches("could not be pulled").count();
+    // More than one repository has attempts, and then some.
+    until("the failures", || failures() > 6);
+    assert!(log().contains("one at a time until there are sandboxes again"), "{}", log());
+    let options = bollard::query_parameters::TagImageOptionsBuilder::default();
+    let options = options.repo(repository).tag(tag).build();
+    runtime.block_on(docker.engine.tag_image(docker::IMAGE, Some(options))).unwrap();
+    until("the end", || worker.try_wait().unwrap().is_some());
+    let options = bollard::query_parameters::RemoveImageOptionsBuilder::default().build();
+    runtime.block_on(docker.engine.remove_image(&image, Some(options), None)).unwrap();
+    assert!(worker.wait().unwrap().success(), "{}", log());
+    assert!(log().contains("there are sandboxes again"), "{}", log());
+    let output = batch(&world, &["run"]).expect(0);
+    assert_eq!(states(&output), counted(&[("open", 2)]), "{}", output.text());
+    let status = batch(&world, &["status"]).stdout;
+    for attempts in [r#""attempts":2"#, r#""attempts":3"#] {
+        assert!(!status.contains(attempts), "{status}");
+    }
+}

@@ -178,9 +178,58 @@ pub fn setup_key(base_id: &str, spec: &ImageSpec<'_>) -> String {
     hex::encode(&hash.finalize()[..16])
 }
 
+/// What engines say of a registry that does not answer, or gives us nothing for a while.
+const OUT: &[&str] = &[
+    "toomanyrequests",
+    "too many requests",
+    "no such host",
+    "server misbehaving",
+    "temporary failure in name resolution",
+    "dial tcp",
+    "connection refused",
+    "connection reset",
+    "network is unreachable",
+    "no route to host",
+    "timeout",
+    "deadline exceeded",
+    "no answer within",
+    "unexpected http status: 5",
+    "internal server error",
+    "bad gateway",
+    "service unavailable",
+    "unexpected eof",
+];
+
+/// Whether a pull failed for its registry, or for the way there, and not for the image.
+pub(crate) fn is_out(message: &str) -> bool {
+    let message = message.to_lowercase();
+    OUT.iter().any(|words| message.contains(words))
+}
+
 #[cfg(test)]
 mod tests {
     use crate::image::*;
+
+    #[test]
+    fn a_registry_that_is_away_is_told_from_an_image_that_is_not_there() {
+        for said in [
+            "Get \"https://registry-1.docker.io/v2/\": dial tcp: lookup registry-1.docker.io: no such host",
+            "toomanyrequests: You have reached your pull rate limit.",
+            "received unexpected HTTP status: 503 Service Unavailable",
+            "no answer within 900 s",
+            "net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)",
+        ] {
+            assert!(is_out(said), "{said}");
+        }
+        for said in [
+            "manifest for python:3.99 not found: manifest unknown: manifest unknown",
+            "pull access denied for nobody/nothing, repository does not exist or may require 'docker login'",
+            "it is for arm64, and the guest for amd64",
+            "an image id cannot be pulled",
+        ] {
+            assert!(!is_out(said), "{said}");
+        }
+    }
 
     #[test]
     fn chooses_by_kind_unless_configured() {

@@ -321,7 +321,8 @@ pub trait Stop: Send + Sync {
 pub enum EngineTrouble {
     /// Docker or the API server does not answer.
     Away,
-    /// The cluster answers, and gives no sandbox to anybody: a quota, no room, a right or a policy that is missing.
+    /// It answers, and gives no sandbox to anybody: a quota, no room, a right or a policy that is missing, a registry
+    /// that does not give the operator's image.
     Refuses,
     /// The cluster took the sandbox away, or the connection to it broke.
     TookAway,
@@ -380,6 +381,11 @@ impl SandboxError {
             .strip_prefix("unix://")
             .map(|socket| rustix::fs::access(socket, Access::READ_OK | Access::WRITE_OK));
         may == Some(Err(Errno::ACCESS))
+    }
+
+    /// An image could not be pulled because its registry, or the way there, gives nobody anything at the moment.
+    pub fn is_of_registry(&self) -> bool {
+        matches!(self, SandboxError::NoImage { message, .. } if image::is_out(message))
     }
 
     /// What of it is nothing of the run's.

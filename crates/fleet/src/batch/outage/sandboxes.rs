@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use super::{AGAIN, Outages};
 use crate::batch::lease::HeldJob;
 use crate::store::{StoreError, StoreResult};
+use patchwright_sandbox::image::NamedBy;
 use patchwright_sandbox::services::ServiceState;
 use patchwright_sandbox::{
     EngineTrouble, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop,
@@ -222,7 +223,14 @@ impl Sandbox for ObservedSandbox {
     }
 
     async fn prepare(&self, spec: &ImageSpec<'_>) -> Result<PreparedImage, SandboxError> {
-        self.inner.prepare(spec).await.inspect_err(|err| self.notice(err))
+        let prepared = self.inner.prepare(spec).await;
+        prepared.inspect_err(|err| match spec.named_by {
+            // Every run needs it, and whoever looks after this machine can do something about it.
+            NamedBy::Operator if err.is_of_registry() => {
+                self.last.is(Some(EngineTrouble::Refuses), &err.to_string());
+            }
+            _ => self.notice(err),
+        })
     }
 
     async fn start(&self, spec: &SandboxSpec) -> Result<Running, SandboxError> {
