@@ -7,10 +7,10 @@ use crate::batch_run::shell;
 use crate::support::model::ModelServer;
 use crate::support::world::{TestWorld, github};
 
-/// How often its run was taken up again.
-fn resumptions(world: &TestWorld) -> usize {
+/// How often this is in the journal of its run.
+fn journal_has(world: &TestWorld, what: &str) -> usize {
     let journal = fs_err::read_to_string(world.runs()[0].join("journal.jsonl")).unwrap();
-    journal.matches(r#""text":"resumed""#).count()
+    journal.matches(what).count()
 }
 
 #[test]
@@ -24,8 +24,8 @@ fn a_delivery_whose_workers_are_killed_is_said_to_be_given_up() {
             server.deliver(&guid(1), "issues", &labeled("acme/app", 7, "patchwright", "ann"));
         }
         server.until("no turn", || match attempt {
-            1 => !world.model.requests().is_empty(),
-            _ => resumptions(&world) == attempt - 1,
+            1 => !world.model.requests().is_empty() && journal_has(&world, r#""is":"replied""#) == 1,
+            _ => journal_has(&world, r#""text":"resumed""#) == attempt - 1,
         });
         server.stop(9);
     }

@@ -86,7 +86,9 @@ async fn last_words(fleet: &Fleet, lost: &LostDelivery) -> Result<(Option<String
     if let Decision::Run(EventTask::Issue(request)) = &decision
         && !config.dry_run
     {
-        let words = Failure::machine(format!("it was given up: {}", lost.why)).hint(
+        // As of a run that was killed: nothing in these words is of this machine.
+        let why = format!("it was given up: {}", lost.why);
+        let words = Failure::new(FailureKind::Signal(15), why).hint(
             "ask for it again when that has been looked into: what was done so far is kept, and the run is resumed",
         );
         left_at_work::given_up(&world, request, &words).await?;

@@ -12,10 +12,11 @@ const STEPS: usize = 200;
 
 /// `$1` is the moment before which rows go, `$2` how many at most.
 const STATEMENTS: [&str; 10] = [
+    // Of one that was given up the body is deleted by who says so ([`Store::end_lost`]).
     "UPDATE deliveries SET body = '' WHERE guid IN (
         SELECT d.guid FROM deliveries d JOIN jobs j ON j.kind = 'delivery' AND j.subject = d.guid
         WHERE d.body <> '' AND d.received_at > $1 - 1
-            AND j.state IN ('done', 'failed', 'dead', 'cancelled') LIMIT $2)",
+            AND j.state IN ('done', 'failed', 'cancelled') LIMIT $2)",
     "DELETE FROM deliveries WHERE guid IN (
         SELECT d.guid FROM deliveries d WHERE d.received_at < $1 AND NOT EXISTS (
             SELECT 1 FROM jobs j WHERE j.kind = 'delivery' AND j.subject = d.guid
