@@ -24,7 +24,9 @@ fn a_delivery_whose_workers_are_killed_is_said_to_be_given_up() {
             server.deliver(&guid(1), "issues", &labeled("acme/app", 7, "patchwright", "ann"));
         }
         server.until("no turn", || match attempt {
-            1 => !world.model.requests().is_empty() && journal_has(&world, r#""is":"replied""#) == 1,
+            1 => {
+                !world.model.requests().is_empty() && journal_has(&world, r#""is":"replied""#) == 1
+            }
             _ => journal_has(&world, r#""text":"resumed""#) == attempt - 1,
         });
         server.stop(9);
