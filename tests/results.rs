@@ -108,9 +108,8 @@ fn each_protocol_is_asked_in_its_own_way_and_stdout_is_the_result() {
         assert_eq!(serde_json::from_slice::<Value>(&file).unwrap(), expected_output, "{model}");
         let requests = world.model.requests();
         assert_eq!((requests.len(), world.model.unused()), (2, 0), "{model}");
-        assert!(
-            requests[0].body.pointer(pointer) != Some(&expected) || pointer == "/tool_choice/type"
-        );
+        let first = requests[0].body.pointer(pointer);
+        assert!(first != Some(&expected) || pointer == "/tool_choice/type");
         let second = &requests[1].body;
         assert_eq!(second.pointer(pointer), Some(&expected), "{model}: {second}");
         // The model knows from the beginning what it will be asked for.

@@ -203,14 +203,13 @@ impl Evaluation<'_> {
     /// The work, and its judgement. What a killed evaluation had done of it is not done again.
     async fn work(&self, job: &Job<'_>, ledger: &Mutex<Ledger>) -> Result<Row> {
         let known = ledger.lock().proposal(&job.key).cloned();
-        let proposal = match known {
-            Some(proposal) => proposal,
-            None => {
-                let folder = ledger.lock().folder_of("runs", &job.key);
-                let proposal = self.solve(job, &folder).await?;
-                ledger.lock().propose(proposal.clone())?;
-                proposal
-            }
+        let proposal = if let Some(proposal) = known {
+            proposal
+        } else {
+            let folder = ledger.lock().folder_of("runs", &job.key);
+            let proposal = self.solve(job, &folder).await?;
+            ledger.lock().propose(proposal.clone())?;
+            proposal
         };
         let folder = ledger.lock().folder_of("judged", &job.key);
         let repository = self.repositories.find(&job.instance.repo);

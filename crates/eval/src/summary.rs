@@ -46,7 +46,7 @@ pub struct Comparison {
     /// Instances on which the first did better, and the second.
     pub only_first: usize,
     pub only_second: usize,
-    /// How likely equally good models differ as much: the exact test of McNemar.
+    /// How likely equally good models differ as much: the exact test of `McNemar`.
     pub p_value: f64,
 }
 

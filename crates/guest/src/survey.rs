@@ -269,12 +269,6 @@ fn is_artefact(name: &OsStr, is_folder: bool) -> bool {
         ".deps",
         ".libs",
     ];
-    let name = name.to_string_lossy();
-    if is_folder {
-        return FOLDERS.contains(&name.as_ref())
-            || (name.starts_with('.') && name.ends_with("_cache"))
-            || name.ends_with(".egg-info");
-    }
     // Where the manuals of Go, coverage.py, nyc and codecov have coverage written.
     const FILES: &[&str] = &[
         ".DS_Store",
@@ -285,6 +279,12 @@ fn is_artefact(name: &OsStr, is_folder: bool) -> bool {
         "coverage.xml",
         "lcov.info",
     ];
+    let name = name.to_string_lossy();
+    if is_folder {
+        return FOLDERS.contains(&name.as_ref())
+            || (name.starts_with('.') && name.ends_with("_cache"))
+            || name.ends_with(".egg-info");
+    }
     name.ends_with(".pyc") || FILES.contains(&name.as_ref())
 }
 

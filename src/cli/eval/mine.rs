@@ -70,7 +70,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     };
     let world = World::without_model(forge, &config, &args.common, env).await?;
     let environment = RunEnvironment::new(ui.among_many(), env);
-    let mine = Mine {
+    let wanted = Mine {
         name: name(&args, &repository),
         repository,
         base: args.base.filter(|base| !base.is_empty()),
@@ -81,14 +81,14 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         out: args.out,
     };
     let miner = Miner { world: &world, config: &config, environment: &environment, ui };
-    let mined = Box::pin(miner.mine(&mine)).await?;
-    let (commits, skipped) = (counted(mined.commits, "commit"), mined.skipped);
+    let made = Box::pin(miner.mine(&wanted)).await?;
+    let (commits, skipped) = (counted(made.commits, "commit"), made.skipped);
     ui.say(&format!(
         "looked at {commits}; {skipped} of the history cannot be one, for the reasons in `{}`",
-        mine.out.with_extension("skipped.jsonl").display()
+        wanted.out.with_extension("skipped.jsonl").display()
     ));
-    ui.data(&format!("{}: {}", mine.out.display(), counted(mined.instances, "instance")));
-    Ok(match mined.instances {
+    ui.data(&format!("{}: {}", wanted.out.display(), counted(made.instances, "instance")));
+    Ok(match made.instances {
         0 => FailureKind::NothingToDo.exit_code(),
         _ => 0,
     })

@@ -33,7 +33,7 @@ use patchwright_journal::Entry;
 use patchwright_report::answer as words;
 use patchwright_report::rebase::{self as said, Method};
 use patchwright_report::{self as report, pr_body};
-use patchwright_types::outcome::Conclusion;
+use patchwright_types::outcome::{Conclusion, Outcome};
 
 /// Why nothing can be pushed to the branch, as far as that is known before anything is paid for.
 ///
@@ -357,16 +357,10 @@ impl Rebase<'_> {
                 }
             }
         };
-        let (conclusion, reason) = match &landed {
-            PushResult::Stopped => {
-                return Ok(fix::nothing_new(run, CommandReply::stopped(), outcome));
-            }
-            PushResult::Patch { why } => (Conclusion::Partial, Some(why)),
-            PushResult::Secret { why } => (Conclusion::Refused, Some(why)),
-            _ => (outcome.conclusion, None),
-        };
-        outcome.conclusion = conclusion;
-        outcome.reason = reason.cloned().or(outcome.reason);
+        if matches!(landed, PushResult::Stopped) {
+            return Ok(fix::nothing_new(run, CommandReply::stopped(), outcome));
+        }
+        conclude(&mut outcome, &landed);
         let body = said::resolved(&self.place(), method, (&names, &kept), &outcome, landed.seen());
         let published = fix::published(pull, &landed);
         salvage::write_report(run, &outcome, published.as_ref());
@@ -387,4 +381,15 @@ impl Rebase<'_> {
         let resolution = Resolution { made, merged, seen, conflicts, refused };
         self.blocking(move |sides| sides.resolved(&resolution)).await
     }
+}
+
+/// What was not pushed is not done.
+fn conclude(outcome: &mut Outcome, landed: &PushResult) {
+    let (conclusion, why) = match landed {
+        PushResult::Patch { why } => (Conclusion::Partial, why),
+        PushResult::Secret { why } => (Conclusion::Refused, why),
+        _ => return,
+    };
+    outcome.conclusion = conclusion;
+    outcome.reason = Some(why.clone());
 }
