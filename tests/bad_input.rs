@@ -624,6 +624,33 @@ fn with_a_disk_that_has_room_again() {
     assert_eq!(last.matches(again).count(), 1, "once: {last}");
 }
 
+/// What a call could not write is no work that was done, whatever the model makes of it.
+#[test]
+fn with_a_disk_that_a_call_finds_full() {
+    let Some(disk) = SmallDisk::mount(128 << 20) else { return };
+    let writes = "head -c 400000 /dev/zero > big || { rm -f big; exit 1; }";
+    let shell = |command: &str| call("shell_command", serde_json::json!({"command": command}));
+    let said = crate::support::model::say("There is nothing to change.");
+    let state = disk.path().join("state");
+    let world = TestWorld::new(github(), [shell("sleep 8"), shell(writes), said])
+        .set("PATCHWRIGHT_STATE_DIR", state.display().to_string());
+    let child = world.spawn(ISSUE);
+    wait_for(|| world.model.requests().len() == 1);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    disk.fill(128 << 10);
+    let output = world.wait(child);
+    assert_eq!(output.code, 1, "{}", output.text());
+    for part in ["No space left", "hint: free some space"] {
+        assert!(output.stderr.contains(part), "{part}: {}", output.text());
+    }
+    assert_eq!(world.model.requests().len(), 2, "no other turn is paid for");
+    disk.free();
+    world.model.replace(crate::support::world::fix().split_off(1));
+    world.run(ISSUE).expect(0);
+    assert_eq!(world.github.pulls().len(), 1);
+    assert_eq!(fs_err::read_dir(state.join("runs")).unwrap().count(), 1, "it was resumed");
+}
+
 /// On a full disk files can still be made.
 #[test]
 fn with_a_full_disk_the_doctor_says_so() {

@@ -76,6 +76,7 @@ pub(super) async fn times_that_an_older_version_overwrote_are_read_from_the_even
         "ALTER TABLE targets DROP COLUMN checks",
         "ALTER TABLE targets DROP COLUMN setup_failed",
         "ALTER TABLE targets DROP COLUMN run_ms",
+        "ALTER TABLE outages DROP COLUMN paused_at",
         "CREATE UNIQUE INDEX targets_once
             ON targets (campaign, (lower(repository)), (COALESCE(number, 0)), base_sha)",
         "DROP TABLE selected",

@@ -1,12 +1,12 @@
 //! Compaction, as far as it asks and waits: notes from the model, the list of changed files. What stays is
 //! decided in [`super::compact`].
 
-use super::AgentEvent;
 use super::budget;
 use super::compact::{self, Handover};
 use super::history;
 use super::stop::StopKind;
 use super::turn::Agent;
+use super::{AgentEvent, ExpectedChange};
 use patchwright_journal::Entry;
 use patchwright_prompt as prompt;
 use patchwright_provider::item::{Item, Role, Usage};
@@ -111,6 +111,19 @@ impl Agent<'_> {
             replies.push(Some(reply));
         }
         Ok((replies, None))
+    }
+
+    /// A model that changed nothing on a full disk may have tried: its words are not the end of the work.
+    pub(super) async fn check_disk(&self) -> Result<(), StopKind> {
+        let may_have_tried =
+            self.spec.expects_change != ExpectedChange::None && self.touched.is_empty();
+        if !may_have_tried {
+            return Ok(());
+        }
+        match self.spec.services.checkpoints.full_disk(None) {
+            Some(failure) if self.is_unchanged().await? => Err(StopKind::Machine(failure)),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Nothing differs from the base commit, as far as the guest can say.

@@ -19,7 +19,7 @@ use super::state::{Next, Remarks, State};
 use super::stop::{StopKind, Stopped, needs_input};
 use super::sub::{SubAgent, SubAgentConfig, SubAgents};
 use super::unfinished;
-use super::{AgentEvent, AgentSpec, ExpectedChange};
+use super::{AgentEvent, AgentSpec};
 use patchwright_base::error::Failure;
 use patchwright_journal::{self as journal, Entry};
 use patchwright_prompt as prompt;
@@ -252,19 +252,6 @@ impl<'a> Agent<'a> {
             return Err(StopKind::Finished);
         }
         self.record(&Entry::Added { items: vec![history::note(&remarks.unchanged)] })
-    }
-
-    /// A model that changed nothing on a full disk may have tried: its words are not the end of the work.
-    async fn check_disk(&self) -> Result<(), StopKind> {
-        let may_have_tried =
-            self.spec.expects_change != ExpectedChange::None && self.touched.is_empty();
-        if !may_have_tried {
-            return Ok(());
-        }
-        match self.spec.services.checkpoints.full_disk(None) {
-            Some(failure) if self.is_unchanged().await? => Err(StopKind::Machine(failure)),
-            Some(_) | None => Ok(()),
-        }
     }
 
     async fn ask(&mut self) -> Result<(), StopKind> {
