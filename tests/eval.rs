@@ -112,8 +112,8 @@ fn models_are_judged_by_tests_that_they_do_not_see_and_compared() {
     let models = ["--models", "gpt-5.3-codex,gpt-5.2"];
     let output = world.run(&[&run[..], &models[..]].concat()).expect(0);
     let table = &output.stdout;
-    assert!(table.contains("gpt-5.3-codex  1 of 1"), "{table}");
-    assert!(table.contains("gpt-5.2        0 of 1"), "{table}");
+    assert!(table.contains("gpt-5.3-codex    1 of 1"), "{table}");
+    assert!(table.contains("gpt-5.2          0 of 1"), "{table}");
     assert!(
         table.contains(
             "on 1 instance: 1 only by the first, 0 only by the second, p = 1.000: may be chance"
@@ -146,7 +146,7 @@ fn models_are_judged_by_tests_that_they_do_not_see_and_compared() {
     let predictions = "evaluation/predictions/gpt-5.2.jsonl";
     let judge = ["eval", "judge", "instances.jsonl", predictions, "--repo", "project"];
     let judged = world.run(&[&judge[..], &["--out", "judged"]].concat()).expect(0);
-    assert!(judged.stdout.contains("gpt-5.2  0 of 1"), "{}", judged.text());
+    assert!(judged.stdout.contains("gpt-5.2    0 of 1"), "{}", judged.text());
     assert_eq!(world.model.requests().len(), asked);
     // Two folders with results of one model stand beside each other by the names of the folders.
     let both =
