@@ -113,8 +113,12 @@ impl Agent<'_> {
         Ok((replies, None))
     }
 
-    /// A model that changed nothing on a full disk may have tried: its words are not the end of the work.
-    pub(super) async fn check_disk(&self) -> Result<(), StopKind> {
+    /// Nothing else has ended the work of a model that says that it is done. One that changed nothing on a full disk may
+    /// have tried.
+    pub(super) async fn may_end(&self) -> Result<(), StopKind> {
+        if let Some(which) = self.state.limit_reached() {
+            return Err(StopKind::Budget(which));
+        }
         let may_have_tried =
             self.spec.expects_change != ExpectedChange::None && self.touched.is_empty();
         if !may_have_tried {

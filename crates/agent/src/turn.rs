@@ -241,10 +241,7 @@ impl<'a> Agent<'a> {
     /// The model has ended. Where a change is asked for and nothing has changed, it is asked once whether
     /// that is meant.
     async fn finish(&mut self, remarks: &Remarks) -> Result<(), StopKind> {
-        if let Some(which) = self.state.limit_reached() {
-            return Err(StopKind::Budget(which));
-        }
-        self.check_disk().await?;
+        self.may_end().await?;
         let is_asked = needs_input(&self.state.final_message).is_some();
         let is_expected = unfinished::misses(self.spec.expects_change, &self.state.final_message);
         let may_be_unchanged = is_expected && self.touched.is_empty() && self.state.may_follow_up();
