@@ -13,7 +13,6 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("cargo and ./test", &["--release", "--fast", "--test", "--bench", "--profile"]),
     ("cargo and its tests", &["--workspace", "--tests", "--exact", "--no-capture"]),
     ("cargo binstall", &["--git"]),
-    ("runners of tests", &["--no-fail-fast", "--maxfail", "--bail", "--continue"]),
     ("gh", &["--private", "--source", "--push", "--method", "--title", "--body", "--add-label"]),
     ("git", &["--quiet", "--initial-branch", "--message"]),
     ("pg_dump", &["--format"]),
