@@ -115,7 +115,7 @@ fn has_passed(results: &TestResults, name: &str) -> bool {
 }
 
 fn names_only_failures(results: &TestResults) -> bool {
-    results.finished && !results.truncated && !results.names_all()
+    results.is_whole() && !results.truncated && !results.names_all()
 }
 
 #[cfg(test)]
