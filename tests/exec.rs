@@ -460,6 +460,15 @@ fn a_configuration_on_a_branch_of_ours_decides_about_nothing() {
     let args = ["exec", "Make add add", "--repo", "project", "--out", "out"];
     world.run(&[&args[..], &["--base", "patchwright/issue-7"]].concat()).expect(0);
     assert_eq!(seen_by_setup(&world), ["HEAD\n"]);
+    // Once it is merged it decides as any other commit does, and not what came after it.
+    git(&project, &["merge", "--quiet", "--ff-only", "patchwright/issue-7"]);
+    commit("LATER");
+    world.model.replace([custom("apply_patch", PATCH), say("Done.")]);
+    let args = ["exec", "Make add add", "--repo", "project", "--out", "merged"];
+    world.run(&[&args[..], &["--base", "patchwright/issue-7"]].concat()).expect(0);
+    let mut seen = seen_by_setup(&world);
+    seen.sort();
+    assert_eq!(seen, ["HEAD\n", "OWNED\n"]);
 }
 
 /// What each setup that is kept for later runs has written.

@@ -42,7 +42,7 @@ pub use review::{QuestionedFinding, ReviewCheck, ReviewTask, review_task, second
 pub use tag::{fresh_tag, tag_of};
 pub use title::{TitleRequest, title};
 pub use triage::{TriageCandidate, TriageTask, triage_task};
-pub use unpublishable::{UnpublishableChange, UnpublishableKind, unpublishable};
+pub use unpublishable::{UnpublishableChange, unpublishable};
 pub use verdict::{VerdictRequest, verdict};
 
 macro_rules! embedded {

@@ -14,7 +14,7 @@ use patchwright_base::text;
 use patchwright_git::tree::Change;
 use patchwright_journal::{Entry, Line};
 use patchwright_policy::{paths, size};
-use patchwright_prompt::{self as prompt, UnpublishableChange, UnpublishableKind};
+use patchwright_prompt::{self as prompt, UnpublishableChange};
 use patchwright_provider::item::Role;
 use patchwright_sandbox::Running;
 
@@ -86,18 +86,13 @@ fn problems(phase: &Phase<'_>, change: &Change) -> Option<UnpublishableChange> {
         }
         Some(_) => (Vec::new(), &[][..]),
     };
+    wrong.is_about_form = !forbidden.is_empty() || !refused.is_empty();
     for found in forbidden.iter().take(MAX_FILES) {
         let path = found.path.as_deref().unwrap_or_default();
         wrong.forbidden.push(row(path, &found.message));
-        wrong.kinds.insert(match found.rule.as_str() {
-            "path.symlink-outside" => UnpublishableKind::Link,
-            "path.gitlink" => UnpublishableKind::Submodule,
-            _ => UnpublishableKind::Name,
-        });
     }
     for (path, why) in refused.iter().take(MAX_FILES) {
         wrong.left_out.push(row(path, why));
-        wrong.kinds.extend(kind(why));
     }
     for (all, shown) in
         [(forbidden.len(), &mut wrong.forbidden), (refused.len(), &mut wrong.left_out)]
@@ -118,28 +113,4 @@ fn said(wrong: &UnpublishableChange, change: &Change) -> String {
         }
         _ => "asking the model for a change that may be published".to_owned(),
     }
-}
-
-/// What there is to say about a file that was left out for this reason, beyond the reason itself. The reasons are those of
-/// `guest` and of `git`.
-fn kind(why: &str) -> Option<UnpublishableKind> {
-    // A row stands before those whose words are in its reasons as well.
-    const KINDS: &[(&str, Option<UnpublishableKind>)] = &[
-        ("too many to be handed over", None),
-        ("a path through", None),
-        ("LFS", Some(UnpublishableKind::Lfs)),
-        ("content was moved", Some(UnpublishableKind::Moved)),
-        ("submodule", Some(UnpublishableKind::Submodule)),
-        ("nested repository", Some(UnpublishableKind::Repository)),
-        ("symlink", Some(UnpublishableKind::Link)),
-        ("a named pipe", Some(UnpublishableKind::Special)),
-        ("a socket", Some(UnpublishableKind::Special)),
-        ("a device", Some(UnpublishableKind::Special)),
-        ("an unknown kind", Some(UnpublishableKind::Special)),
-        ("name", Some(UnpublishableKind::Name)),
-        ("in a path", Some(UnpublishableKind::Name)),
-        ("a path with", Some(UnpublishableKind::Name)),
-        ("bytes", Some(UnpublishableKind::Name)),
-    ];
-    KINDS.iter().find(|(words, _)| why.contains(words)).and_then(|(_, kind)| *kind)
 }

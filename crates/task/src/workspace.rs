@@ -109,8 +109,8 @@ impl Checkout {
     }
 
     /// The repository of `exec`, at the commit that was asked for. `HEAD` decides about a run on a branch of
-    /// ours, as the default branch does where there is a forge; without a base the operator has chosen
-    /// `HEAD` themselves.
+    /// ours that it does not have, as the default branch does where there is a forge; without a base the operator has
+    /// chosen `HEAD` themselves.
     ///
     /// # Errors
     /// For the user: it cannot be read.
@@ -129,7 +129,10 @@ impl Checkout {
         }
         let remote = run.world.remote(repository)?;
         let head = Workspace::open_remote(state, remote, repository, None, DEPTH).await?;
-        Ok(Checkout { workspace, rules: Rules(head) })
+        // What is in the history of `HEAD` has been merged. What cannot be found there counts as not merged.
+        let is_merged = commit::is_within(&head.repo, workspace.base, head.base).unwrap_or(false);
+        let rules = Rules(if is_merged { workspace.clone() } else { head });
+        Ok(Checkout { workspace, rules })
     }
 }
 
