@@ -158,6 +158,8 @@ async fn attacks_text_never_commands_the_runner_or_the_terminal() {
         plan(COMMANDS),
         shell(&format!("\r::set-env name=B::c {COMMANDS}")),
         say(format!("{COMMANDS}\n{COMMANDS}")),
+        // Asked about the names that can be part of no change.
+        say(format!("{COMMANDS}\n{COMMANDS}")),
     ];
     let ended = arena.run_action(Place::Local, turns).await;
     assert_eq!(ended.code, 20, "{}", ended.stderr);
