@@ -110,6 +110,8 @@ fn a_run_with_few_open_files_and_deep_trees_keeps_its_work_and_leaves_nothing() 
             json!({ "command": "sh test.sh && test -d deep/d/d && echo goes-''on-7f3" }),
         ),
         say("Add instead of subtracting"),
+        // Asked about the deep folder, which can be part of no change.
+        say("Add instead of subtracting"),
     ];
     let world = TestWorld::new(github(), turns);
     let sandboxes = world.path("state/sandboxes");
