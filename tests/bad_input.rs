@@ -604,8 +604,7 @@ fn with_a_disk_that_has_room_again() {
     let Some(disk) = SmallDisk::mount(128 << 20) else { return };
     let shell = |command: &str| call("shell_command", serde_json::json!({"command": command}));
     // No faster than the guest looks: it ends the command before there is no room at all.
-    let fills =
-        "while head -c 1000000 /dev/zero >> .git/large; do sleep 0.03; done; rm .git/large";
+    let fills = "while head -c 1000000 /dev/zero >> .git/large; do sleep 0.03; done; rm .git/large";
     let fix = crate::support::world::fix();
     let state = disk.path().join("state");
     let world = TestWorld::new(github(), [shell(fills), stall()])

@@ -1064,8 +1064,14 @@ fn checks_that_failed_before_are_not_said_to_fail_anew() {
     };
     let rows = [
         (passes(), "**1 check fails that did not fail before.**"),
-        (CheckRun::not_run("x", "no time"), "**1 check fails of which nobody knows how it went before.**"),
-        (twice(fails(), passes()), "**1 check fails each time that failed once of two times before.**"),
+        (
+            CheckRun::not_run("x", "no time"),
+            "**1 check fails of which nobody knows how it went before.**",
+        ),
+        (
+            twice(fails(), passes()),
+            "**1 check fails each time that failed once of two times before.**",
+        ),
         (cargo("a ... FAILED", 101), "**1 check that failed before fails in another way.**"),
     ];
     for (base, expected) in rows {
