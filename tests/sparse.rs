@@ -80,7 +80,9 @@ fn a_repository_chooses_where_the_operator_has_not() {
 #[test]
 fn a_file_that_is_there_and_was_not_seen_is_not_replaced() {
     let command = "mkdir -p libs && echo overwritten > libs/big.txt && echo fresh > libs/fresh.txt";
-    let world = world(work(command)).set("PATCHWRIGHT_SPARSE", "apps/web");
+    // Asked about the file that was not seen.
+    let turns = work(command).into_iter().chain([say("It stays as it is.")]).collect();
+    let world = world(turns).set("PATCHWRIGHT_SPARSE", "apps/web");
     world.issue();
     let pull = &world.github.pulls()[0];
     let show = |path: &str| {
