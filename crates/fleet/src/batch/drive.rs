@@ -46,6 +46,8 @@ const PAUSES: u32 = 20;
 const LONGEST_LOOK: Duration = Duration::from_secs(15);
 /// How long the worker gets to put its runs back when the command is interrupted.
 const ENDING: Duration = Duration::from_secs(8);
+/// How long what became of a run waits for room on the disk of the database, before a command ends that somebody waits for.
+const ROOM_WAIT: Duration = Duration::from_mins(10);
 /// Events that are read at a time.
 const EVENTS: i64 = 1_000;
 
@@ -333,6 +335,11 @@ impl Drive<'_> {
             }
             if let Some(why) = self.without_room(&view) {
                 return Ok(why);
+            }
+            if let Some((waited, full)) = self.fleet.store.waits_for_room()
+                && waited >= ROOM_WAIT.mul_f64(scale)
+            {
+                return Err(full.into());
             }
             watch.wait(self.waiting(&view, &step));
             self.look_around(&view, &step).await;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sqlx::Error;
@@ -161,6 +162,24 @@ impl Store {
     /// Whether the disks of the SQLite files that this process uses have room; true where it uses none.
     pub(crate) fn has_room(&self) -> bool {
         !self.inner.dialect.is_file() || without_space().is_none()
+    }
+
+    /// For how long something has waited to be stored because the disk is full, as the error that it waits with.
+    pub(crate) fn waits_for_room(&self) -> Option<(Duration, StoreError)> {
+        let waits = self.inner.without_room.lock();
+        let (since, files) = waits.as_ref()?;
+        Some((since.elapsed(), StoreError::Full(files.clone())))
+    }
+
+    /// Notes that something waits for room, or that it waits no longer.
+    pub(crate) fn note_room<T>(&self, written: &StoreResult<T>) {
+        let mut waits = self.inner.without_room.lock();
+        match written {
+            Err(StoreError::Full(files)) => {
+                waits.get_or_insert_with(|| (Instant::now(), files.clone()));
+            }
+            _ => *waits = None,
+        }
     }
 }
 

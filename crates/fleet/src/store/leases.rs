@@ -17,7 +17,8 @@ use patchwright_types::campaign::{
 use patchwright_types::run_facts::ChecksVerdict;
 
 /// How often the end of a job is written again, and the wait before the first time. Room on a full disk is waited for
-/// without an end: the process that has the job is the only one that knows what came of it.
+/// without an end, as the process that has the job is the only one that knows what came of it; who drives a campaign in
+/// front of people ends it.
 const TRIES: u32 = 3;
 const AGAIN: Duration = Duration::from_secs(2);
 
@@ -218,6 +219,7 @@ impl Store {
         ended: StoreResult<()>,
         tries: &mut EndAttempts,
     ) -> Option<StoreResult<()>> {
+        self.note_room(&ended);
         match ended {
             Err(err) if err.is_transient() && tries.failed < TRIES => {
                 tries.failed += 1;

@@ -44,6 +44,9 @@ mod targets;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
 
 pub use abandoned::HeldLease;
 pub use campaign_progress::CampaignProgress;
@@ -126,6 +129,8 @@ struct Inner {
     /// For people; without a password.
     name: String,
     notifications: Notifications,
+    /// Since when something waits to be stored for want of room on the disk, and of which files.
+    without_room: Mutex<Option<(Instant, String)>>,
 }
 
 impl fmt::Debug for Store {

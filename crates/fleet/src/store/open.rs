@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use secrecy::SecretString;
 use sqlx::any::AnyPoolOptions;
@@ -162,6 +163,7 @@ async fn open_file(path: &Path, name: &str) -> StoreResult<(Store, Option<Migrat
         dialect: Dialect::Sqlite,
         name: name.to_owned(),
         notifications: Notifications::new(None),
+        without_room: Mutex::default(),
     };
     let store = Store { inner: Arc::new(inner) };
     let found = version(&mut *store.connection().await?, Dialect::Sqlite).await?;
@@ -177,6 +179,7 @@ async fn open_server(url: &Url, name: &str) -> StoreResult<(Store, Option<Migrat
         dialect: Dialect::Postgres,
         name: name.to_owned(),
         notifications: Notifications::new(Some(SecretString::from(url.to_string()))),
+        without_room: Mutex::default(),
     };
     let store = Store { inner: Arc::new(inner) };
     let found = version(&mut *store.connection().await?, Dialect::Postgres).await?;

@@ -4,6 +4,7 @@
 //! Only [`crate::batch::simulate`] opens one. Nothing in it survives the machine's end, so nothing waits for
 //! the disk.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -64,7 +65,8 @@ impl Store {
         let store = |dialect| {
             let (pool, name, notifications) =
                 (Pool::File(file.clone()), name.clone(), Notifications::new(None));
-            Store { inner: Arc::new(Inner { pool, dialect, name, notifications }) }
+            let without_room = Mutex::default();
+            Store { inner: Arc::new(Inner { pool, dialect, name, notifications, without_room }) }
         };
         // The schema asks for the time, so it comes before the clock.
         store(Dialect::Sqlite).migrate(0, None).await?;

@@ -173,7 +173,9 @@ impl Outages {
     /// What was counted decides whether the attempt counts, so room for it is waited for, as for the end of the job.
     async fn remember(&self, name: &str, value: &str) -> StoreResult<()> {
         loop {
-            match self.store.set_value(name, value).await {
+            let set = self.store.set_value(name, value).await;
+            self.store.note_room(&set);
+            match set {
                 Err(StoreError::Full(_)) => tokio::time::sleep(ROOM).await,
                 set => return set,
             }
