@@ -160,7 +160,7 @@ impl Miner<'_> {
         Workspace::open_remote(state, remote, repository, base.as_deref(), depth).await
     }
 
-    /// The instance, or why there is none.
+    /// The instance, or the reason why the commit is none.
     async fn instance(
         &self,
         mine: &Mine,

@@ -221,7 +221,7 @@ impl<'a> Phase<'a> {
 }
 
 /// Works in a fresh sandbox that holds `tree` (the workspace's, packed) and collects what came of it,
-/// whatever ended the work. What this machine failed at is a stop too, so that what there is so far can be kept.
+/// whatever ended the work. What this machine failed at is a stop too, so that the work so far can be kept.
 pub async fn work(phase: &Phase<'_>, tree: Packing, brief: Brief) -> Result<AgentResult> {
     let work = Box::pin(work_on(phase, tree, brief, None));
     patchwright_otel::within(&phase.run.folder.id, work).await

@@ -169,7 +169,7 @@ pub(super) async fn hand_over(
     HandedOver { change: Some(change), is_salvaged: true }
 }
 
-/// What there is when this machine failed: the newest checkpoint that it can still read. The run is resumed from it, but
+/// The work when this machine failed: the newest checkpoint that it can still read. The run is resumed from it, but
 /// perhaps not on this machine. By then the sandbox is gone, whose files may be on the disk that is full.
 pub(super) async fn after_failure(phase: &Phase<'_>, stopped: &mut Stopped) -> HandedOver {
     if phase.run.config.mode != Mode::Execute {

@@ -119,7 +119,7 @@ pub(super) fn nobody() -> Reachable {
 /// For whoever asks servers without a run: what a run with these hosts may reach.
 ///
 /// # Errors
-/// For the user: a host is written in a way that is none.
+/// For the user: a host is not written as one.
 pub fn reachable_through(hosts: &[String]) -> Result<Reachable> {
     let egress = Egress::new(hosts)?;
     Ok(Arc::new(move |url: &Url| reachable(url, egress.as_ref())))

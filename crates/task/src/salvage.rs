@@ -85,7 +85,7 @@ pub(super) fn keep_change(
     Ok(())
 }
 
-/// The failure of this machine that ended the work, after what there is so far was kept as far as it lets that be.
+/// The failure of this machine that ended the work, after as much of the work was kept as it allows.
 pub(super) fn failed_machine(
     run: &Run<'_>,
     workspace: &Workspace,
@@ -104,7 +104,7 @@ pub(super) fn failed_machine(
         }
         Ok(false) => failure,
         Err(err) => {
-            run.environment.ui.warn(&format!("what there is so far is not in a patch: {err}"));
+            run.environment.ui.warn(&format!("the work so far is not in a patch: {err}"));
             failure
         }
     }
