@@ -250,7 +250,7 @@ fn failed_repositories_are_retried_by_name_repository_and_class_as_the_page_says
         let output = retry(&args).expect(code);
         assert!(output.stderr.contains(said), "{args:?}: {}", output.text());
     }
-    // A token would not help with what there is not.
+    // A token would not help: the campaign does not exist.
     for (command, name, code, said) in [
         ("retry", "nothing", 10, "no campaign `nothing` was run yet"),
         ("close", "nothing", 2, "there is no campaign `nothing`"),

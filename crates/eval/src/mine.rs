@@ -160,7 +160,7 @@ impl Miner<'_> {
         Workspace::open_remote(state, remote, repository, base.as_deref(), depth).await
     }
 
-    /// The instance, or the reason why the commit is none.
+    /// The instance that the commit makes, or the reason why it makes none.
     async fn instance(
         &self,
         mine: &Mine,

@@ -1,5 +1,5 @@
 //! Programs of ours that commands of the model find: `apply_patch`, which models know from elsewhere and
-//! call in the middle of scripts, `rg`, with which they search, and `no-editor`, which says that there is none.
+//! call in the middle of scripts, `rg`, with which they search, and `no-editor`, which fails and says that nobody can edit.
 //!
 //! They are links to this binary in the folder [`FOLDER`] beside it, made by whoever put it there. The
 //! folder is the last one of `PATH`, so that a program of the image or the repository comes first, and

@@ -69,7 +69,8 @@ pub fn write(
     Ok(())
 }
 
-/// Writes what the model has changed, before the checks run on it or this machine fails. [`write`] writes it once more, with what is said of it.
+/// Writes what the model has changed, before the checks run on it or this machine fails. [`write`] writes it once more,
+/// with what is said of it.
 pub(super) fn keep_change(
     run: &Run<'_>,
     workspace: &Workspace,

@@ -77,7 +77,7 @@ pub async fn close(fleet: &Fleet, name: &str, options: &Options) -> Result<Summa
 /// The campaigns of this name, which can be asked for without a token.
 ///
 /// # Errors
-/// When there is none, or the database cannot be read.
+/// When no campaign has this name, or the database cannot be read.
 pub async fn known(store: &Store, name: &str) -> Result<Vec<CampaignRow>> {
     let rows = store.campaigns(Some(name)).await?;
     if rows.is_empty() {
