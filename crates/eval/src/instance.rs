@@ -52,7 +52,7 @@ pub struct Instance {
     /// The commit in which people solved it. An addition to the format.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub commit: String,
-    /// Where `problem_statement` comes from: `issue`, `pull_request` or `commit`. An addition to the format.
+    /// Where `problem_statement` comes from: `issue`, `pull_request`, `commit` or `review`. An addition to the format.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub statement: String,
 }

@@ -12,7 +12,10 @@ use patchwright_task::context::hidden;
 use patchwright_task::world::World;
 
 /// Bytes of a statement.
-const MAX_STATEMENT: usize = 64 << 10;
+pub(crate) const MAX_STATEMENT: usize = 64 << 10;
+
+/// The source of a task that a review has set.
+pub(crate) const REVIEW: &str = "review";
 
 /// The words by which GitHub closes an issue.
 static CLOSES: LazyLock<Regex> = LazyLock::new(|| {
@@ -27,7 +30,7 @@ const TRAILERS: &[&str] = &["signed-off-by:", "co-authored-by:", "reviewed-by:",
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Statement {
     pub text: String,
-    /// `issue`, `pull_request` or `commit`.
+    /// `issue`, `pull_request`, `commit` or `review`.
     pub source: &'static str,
 }
 
@@ -63,7 +66,7 @@ pub(crate) async fn of(
 }
 
 /// What is gone is nothing to fail for.
-fn found<T>(answer: std::result::Result<T, ForgeError>) -> Result<Option<T>> {
+pub(crate) fn found<T>(answer: std::result::Result<T, ForgeError>) -> Result<Option<T>> {
     match answer {
         Ok(found) => Ok(Some(found)),
         Err(ForgeError::NotFound { .. }) => Ok(None),

@@ -14,6 +14,7 @@ mod learn;
 mod mcp;
 mod output;
 mod review;
+mod reviewed;
 pub mod session;
 mod tag;
 mod title;
@@ -39,6 +40,7 @@ pub use learn::{MaintainerRemark, learn};
 pub use mcp::{mcp_instructions, mcp_prompt, tools_changed};
 pub use output::{output, output_ahead};
 pub use review::{QuestionedFinding, ReviewCheck, ReviewTask, review_task, second_look};
+pub use reviewed::{ReviewRemark, reviewed};
 pub use tag::{fresh_tag, tag_of};
 pub use title::{TitleRequest, title};
 pub use triage::{TriageCandidate, TriageTask, triage_task};
@@ -120,6 +122,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/push_refused.md",
     "task/rebase.md",
     "task/review.md",
+    "task/reviewed.md",
     "task/second_look.md",
     "task/session.md",
     "task/title.md",

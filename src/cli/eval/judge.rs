@@ -14,7 +14,7 @@ use patchwright_task::run::RunEnvironment;
 use patchwright_task::world::World;
 
 use super::super::exec::without_docker;
-use super::{outcome, repositories};
+use super::{Inputs, outcome, repositories};
 
 /// Judge changes that were made elsewhere
 ///
@@ -22,26 +22,12 @@ use super::{outcome, repositories};
 /// model is asked.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Instances: a file of `eval mine`, or one of SWE-bench's datasets as JSON lines
-    #[arg(value_name = "INSTANCES")]
-    pub instances: PathBuf,
+    #[command(flatten)]
+    pub inputs: Inputs,
 
     /// Predictions: JSON lines, or a list, with `instance_id`, `model_name_or_path` and `model_patch`
     #[arg(value_name = "PREDICTIONS")]
     pub predictions: PathBuf,
-
-    /// Where the repositories are, once for all or once for each: a folder or a URL [default: GitHub]
-    #[arg(
-        long,
-        env = "PATCHWRIGHT_REPO",
-        value_name = "[OWNER/NAME=]PATH|URL",
-        value_delimiter = ','
-    )]
-    pub repo: Vec<String>,
-
-    /// Folder of the results
-    #[arg(long, env = "PATCHWRIGHT_OUT", value_name = "DIR", default_value = "evaluation")]
-    pub out: PathBuf,
 
     #[command(flatten)]
     pub common: Common,
@@ -49,15 +35,15 @@ pub struct Args {
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let mut config = args.common.resolve()?;
-    let instances = instance::read(&args.instances)?;
+    let instances = instance::read(&args.inputs.instances)?;
     let predictions = instance::read_predictions(&args.predictions)?;
-    let repositories = repositories(&args.repo, env)?;
+    let repositories = repositories(&args.inputs.repo, env)?;
     without_docker(&mut config, env, ui).await;
-    let mut ledger = Ledger::open(&args.out, &config)?;
+    let mut ledger = Ledger::open(&args.inputs.out, &config)?;
     let world = World::without_model(None, &config, &args.common, env).await?;
     let environment = RunEnvironment::new(ui.among_many(), env);
     let judge = Judge { world: &world, config: &config, environment: &environment };
     let (of, all) = (&repositories, &mut ledger);
     let left = Box::pin(judge_predictions(&judge, &instances, predictions, of, all, ui)).await?;
-    outcome::tell(&args.out, &instances, &ledger, &left, ui)
+    outcome::tell(&args.inputs.out, &instances, &ledger, &left, ui)
 }

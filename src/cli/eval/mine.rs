@@ -7,7 +7,8 @@ use patchwright_base::env::Env;
 use patchwright_base::error::{FailureKind, Result};
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
-use patchwright_eval::mine::{Mine, Miner};
+use patchwright_eval::evaluate::Repositories;
+use patchwright_eval::mine::{Mine, Miner, Source, skipped_file};
 use patchwright_eval::statistics::counted;
 use patchwright_forge::{Forge, RepositoryId};
 use patchwright_provider::http;
@@ -18,14 +19,18 @@ use super::super::exec::{repository, without_docker};
 
 /// Make instances from the history of a repository
 ///
-/// Looks at commits that changed code and tests, from the newest. The tests are tried on the commit before, without and
-/// with the code: those that fail without it and pass with it decide about changes of models. No model is asked. Looks
-/// further when it is called again with a larger --most or --commits.
+/// Looks at commits that changed code and tests, from the newest, or at reviews that led to such commits. The tests are tried
+/// on the commit before, without and with the code: those that fail without it and pass with it decide about changes of
+/// models. No model is asked. Looks further when it is called again with a larger --most or --commits.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Git repository: a folder or a URL
-    #[arg(long, env = "PATCHWRIGHT_REPO", value_name = "PATH|URL", default_value = ".")]
-    pub repo: String,
+    /// Git repository: a folder or a URL [default: the current folder; with `--from reviews` the repository on GitHub]
+    #[arg(long, env = "PATCHWRIGHT_REPO", value_name = "PATH|URL")]
+    pub repo: Option<String>,
+
+    /// What tasks are made of: `reviews` takes what reviewers of merged pull requests asked for, and needs --issues
+    #[arg(long, env = "PATCHWRIGHT_FROM", value_enum, default_value_t)]
+    pub from: TaskSource,
 
     /// Branch, tag or commit whose history is read [default: HEAD]
     #[arg(long, env = "PATCHWRIGHT_BASE", value_name = "REF")]
@@ -36,7 +41,7 @@ pub struct Args {
     #[arg(long, env = "PATCHWRIGHT_ISSUES", value_name = "OWNER/REPO")]
     pub issues: Option<RepositoryId>,
 
-    /// Commits to look at
+    /// Commits, or pull requests, to look at
     #[arg(long, env = "PATCHWRIGHT_COMMITS", value_name = "NUMBER", default_value_t = 500)]
     pub commits: u32,
 
@@ -56,10 +61,26 @@ pub struct Args {
     pub common: Common,
 }
 
+/// What tasks are made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum TaskSource {
+    /// Commits of the history
+    #[default]
+    Commits,
+    /// Reviews, and the commits that followed them
+    Reviews,
+}
+
 /// The exit code: 10 when there is no instance.
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let mut config = args.common.resolve()?;
-    let repository = repository(&args.repo, ui)?;
+    let repository = match (&args.repo, args.from, &args.issues) {
+        (None, TaskSource::Reviews, Some(id)) => {
+            let server = env.github_addresses()?.server;
+            Repositories { server, ..Repositories::default() }.find(&id.to_string())
+        }
+        (named, _, _) => repository(named.as_deref().unwrap_or("."), ui)?,
+    };
     without_docker(&mut config, env, ui).await;
     let forge: Option<Arc<dyn Forge>> = match &args.issues {
         Some(_) => {
@@ -74,6 +95,10 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         name: name(&args, &repository),
         repository,
         base: args.base.filter(|base| !base.is_empty()),
+        from: match args.from {
+            TaskSource::Commits => Source::Commits,
+            TaskSource::Reviews => Source::Reviews,
+        },
         commits: args.commits,
         most: args.most,
         max_lines: args.max_lines,
@@ -82,10 +107,14 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     };
     let miner = Miner { world: &world, config: &config, environment: &environment, ui };
     let made = Box::pin(miner.mine(&wanted)).await?;
-    let (commits, skipped) = (counted(made.commits, "commit"), made.skipped);
+    let what = match wanted.from {
+        Source::Commits => "commit",
+        Source::Reviews => "pull request",
+    };
+    let (looked_at, skipped) = (counted(made.looked_at, what), made.skipped);
     ui.say(&format!(
-        "looked at {commits}; {skipped} of the history cannot be one, for the reasons in `{}`",
-        wanted.out.with_extension("skipped.jsonl").display()
+        "looked at {looked_at}; {skipped} of the history cannot be one, for the reasons in `{}`",
+        skipped_file(&wanted.out).display()
     ));
     ui.data(&format!("{}: {}", wanted.out.display(), counted(made.instances, "instance")));
     Ok(match made.instances {

@@ -6,7 +6,7 @@ mod outcome;
 pub mod report;
 pub mod run;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
@@ -31,6 +31,27 @@ pub enum Command {
     Run(run::Args),
     Judge(judge::Args),
     Report(report::Args),
+}
+
+/// What is judged, and where what is needed for that is.
+#[derive(Debug, clap::Args)]
+pub struct Inputs {
+    /// Instances: a file of `eval mine`, or one of SWE-bench's datasets as JSON lines
+    #[arg(value_name = "INSTANCES")]
+    pub instances: PathBuf,
+
+    /// Where the repositories are, once for all or once for each: a folder or a URL [default: GitHub]
+    #[arg(
+        long,
+        env = "PATCHWRIGHT_REPO",
+        value_name = "[OWNER/NAME=]PATH|URL",
+        value_delimiter = ','
+    )]
+    pub repo: Vec<String>,
+
+    /// Folder of the results
+    #[arg(long, env = "PATCHWRIGHT_OUT", value_name = "DIR", default_value = "evaluation")]
+    pub out: PathBuf,
 }
 
 impl Args {

@@ -1,7 +1,5 @@
 //! `patchwright eval run`: models at work on instances, judged and compared.
 
-use std::path::PathBuf;
-
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
@@ -15,7 +13,7 @@ use patchwright_task::run::RunEnvironment;
 use patchwright_task::world::World;
 
 use super::super::exec::without_docker;
-use super::{outcome, repositories};
+use super::{Inputs, outcome, repositories};
 
 /// Have models work on instances, and compare them
 ///
@@ -24,22 +22,12 @@ use super::{outcome, repositories};
 /// is paid for twice.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Instances: a file of `eval mine`, or one of SWE-bench's datasets as JSON lines
-    #[arg(value_name = "INSTANCES")]
-    pub instances: PathBuf,
+    #[command(flatten)]
+    pub inputs: Inputs,
 
     /// Models to compare [default: the configured model]
     #[arg(long, env = "PATCHWRIGHT_MODELS", value_name = "MODEL,…", value_delimiter = ',')]
     pub models: Vec<String>,
-
-    /// Where the repositories are, once for all or once for each: a folder or a URL [default: GitHub]
-    #[arg(
-        long,
-        env = "PATCHWRIGHT_REPO",
-        value_name = "[OWNER/NAME=]PATH|URL",
-        value_delimiter = ','
-    )]
-    pub repo: Vec<String>,
 
     /// Only instances with these names
     #[arg(long, env = "PATCHWRIGHT_ONLY", value_name = "ID,…", value_delimiter = ',')]
@@ -57,20 +45,16 @@ pub struct Args {
     #[arg(long, env = "PATCHWRIGHT_BUDGET_USD", value_name = "USD")]
     pub budget_usd: Option<f64>,
 
-    /// Folder of the results
-    #[arg(long, env = "PATCHWRIGHT_OUT", value_name = "DIR", default_value = "evaluation")]
-    pub out: PathBuf,
-
     #[command(flatten)]
     pub common: Common,
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let mut config = args.common.resolve()?;
-    let instances = chosen(instance::read(&args.instances)?, &args.only)?;
-    let repositories = repositories(&args.repo, env)?;
+    let instances = chosen(instance::read(&args.inputs.instances)?, &args.only)?;
+    let repositories = repositories(&args.inputs.repo, env)?;
     without_docker(&mut config, env, ui).await;
-    let ledger = Ledger::open(&args.out, &config)?;
+    let ledger = Ledger::open(&args.inputs.out, &config)?;
     let mut contestants = Vec::new();
     // A model that cannot be asked is said before the first is paid.
     for name in models(&args.models, &config)? {
@@ -89,7 +73,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         ui,
     };
     let (ledger, left) = Box::pin(evaluation.run(ledger)).await?;
-    outcome::tell(&args.out, &instances, &ledger, &left, ui)
+    outcome::tell(&args.inputs.out, &instances, &ledger, &left, ui)
 }
 
 /// The models, each once.
