@@ -176,6 +176,19 @@ fn failed_checks_come_with_their_tests_and_their_output() {
 }
 
 #[test]
+fn a_check_that_failed_before_and_runs_no_test_any_more_is_told_as_such() {
+    let base = check_run("cargo test", Some(101), &cargo(&[("a", false), ("b", true)]));
+    let error = "error[E0308]: mismatched types\nerror: could not compile `acme` (lib)\n";
+    let head = check_run("cargo test", Some(101), error);
+    let row = EvidenceRow::new(Some(base), Some(head));
+    let failed = [FailedCheck { row: &row, last: None }];
+    let told = prompt::check_failed(&failed, &[], "0f").unwrap();
+    let verdict = "`cargo test`: exit code 101; it failed before your change too, but its tests ran then, and now none \
+                   was seen to run.";
+    assert!(told.contains(verdict), "{told}");
+}
+
+#[test]
 fn the_baseline_is_told_with_what_failed() {
     let fails = check_run("make test", Some(2), &cargo(&[("a", false), ("b", true)]));
     let again = Some(Box::new(fails.clone()));

@@ -80,6 +80,10 @@ async fn a_call_that_fails_over_http_says_where_and_how() {
     assert!(text.starts_with(&says) && !text.contains("::"), "{text}");
     let output = call(&guest.client, &opened, "mcp__it__go", json!({})).await.unwrap();
     assert!(words(&output).starts_with("session-"), "it goes on");
+    let used = format!(
+        "the MCP server `it` (http://127.0.0.1:{port}/ok) was asked 2 times; one call failed: it has failed by itself (HTTP 503)"
+    );
+    assert_eq!(opened.servers.used(), [used]);
     opened.servers.close().await;
 }
 

@@ -99,6 +99,9 @@ fn before(row: &EvidenceRow) -> &'static str {
         (Some(base), _) if base.is_flaky() => {
             "before your change it failed once and passed once, so it may not be yours"
         }
+        (Some(base), _) if base.failed() && row.runs_no_more_tests() => {
+            "it failed before your change too, but its tests ran then, and now none was seen to run"
+        }
         (Some(base), Standing::Broken) if base.failed() => {
             "it failed before your change too, but not in this way"
         }

@@ -201,6 +201,12 @@ impl EvidenceRow {
         Some(base.tests_run())
     }
 
+    /// Its tests ran before the change, and none was seen to run on it: most often because something does not compile.
+    pub fn runs_no_more_tests(&self) -> bool {
+        let after = self.head.as_ref().map_or(0, CheckRun::tests_run);
+        self.tests_before().is_some_and(|before| before > 0) && after == 0
+    }
+
     pub fn standing(&self) -> Standing {
         let Some(head) = &self.head else { return Standing::NotRun };
         let base = self.base.as_ref();

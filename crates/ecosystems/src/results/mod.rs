@@ -15,6 +15,7 @@ mod javascript;
 mod junit;
 mod network;
 mod other;
+mod passing;
 mod php;
 mod prove;
 mod python;

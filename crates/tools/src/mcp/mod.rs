@@ -10,6 +10,7 @@
 //! what a server asks of us is declined ([`handler`]), floods end the connection. Tokens for servers over HTTP are
 //! exchanged by [`oauth`].
 
+mod call_failures;
 mod connection;
 mod fault;
 mod handler;
@@ -54,13 +55,15 @@ impl Servers {
         &self.list
     }
 
-    /// What was used, for the report: a sentence a server that was called.
+    /// What was used, for the report: a sentence a server that was called, and why it failed.
     pub fn used(&self) -> Vec<String> {
         let used = self.list.iter().filter(|server| server.calls() > 0);
         used.map(|server| {
             let (calls, what) = (server.calls(), server.place());
             let plural = if calls == 1 { "" } else { "s" };
-            format!("the MCP server `{}` ({what}) was asked {calls} time{plural}", server.name())
+            let failed = server.failures().words();
+            let name = server.name();
+            format!("the MCP server `{name}` ({what}) was asked {calls} time{plural}{failed}")
         })
         .collect()
     }

@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
+use super::call_failures::CallFailures;
 use super::connection::{ConnectError, Connection, Transport};
 use super::handler::Watch;
 use super::{fault, oversized, text};
@@ -63,6 +64,7 @@ pub struct Server {
     call_limit: Duration,
     state: Mutex<State>,
     calls: AtomicU32,
+    failures: CallFailures,
 }
 
 #[derive(Default)]
@@ -89,6 +91,7 @@ impl Server {
             call_limit,
             state: Mutex::new(state),
             calls: AtomicU32::new(0),
+            failures: CallFailures::default(),
         })
     }
 
@@ -138,6 +141,11 @@ impl Server {
     /// How often it was asked for something by the model.
     pub fn calls(&self) -> u32 {
         self.calls.load(Ordering::Relaxed)
+    }
+
+    /// The calls of the model that came to nothing.
+    pub(super) fn failures(&self) -> &CallFailures {
+        &self.failures
     }
 
     /// Calls a tool.
@@ -267,7 +275,8 @@ impl Server {
     /// The connection for something that the model asks for.
     async fn asked(&self) -> Result<Arc<Connection>, ToolError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let connection = self.connection().await?;
+        let connection = self.connection().await;
+        let connection = connection.inspect_err(|_| self.failures.note("it has ended"))?;
         connection.watch.reset();
         Ok(connection)
     }
@@ -353,11 +362,13 @@ impl Server {
         {
             let host = url.split("://").nth(1).and_then(|rest| rest.split(['/', '?', '#']).next());
             let (host, why) = (host.unwrap_or_default(), fault::of_transport(err));
+            self.failures.note(&why);
             return ToolError::tell(format!(
                 "{words} at `{host}` gave no usable answer: {why}. What it did until then is not known. \
                  Call it again where that may help, otherwise go on without it."
             ));
         }
+        self.failures.note(if is_gone { "it ended" } else { "it gave no usable answer" });
         if !is_gone {
             let why = text::marked(&self.name, &text::bounded(&fault::why(err), MAX_WHY));
             return ToolError::tell(format!("{words} gave no usable answer:\n{why}"));
@@ -373,6 +384,7 @@ impl Server {
     /// any more is ended, so that the next call finds a fresh one.
     async fn too_slow(&self, connection: Arc<Connection>) -> ToolError {
         let (words, limit) = (self.words(), self.call_limit.as_secs_f64());
+        self.failures.note(&format!("it did not answer within {limit} s"));
         let lives = timeout(SIGN_OF_LIFE, connection.service.peer().list_tools(None)).await;
         if self.is_inside() && lives.is_err() {
             self.give_up(connection).await;
