@@ -25,19 +25,17 @@ const ANY: &str = "**";
 impl Pattern {
     /// `None` for one with forms that such files do not have.
     pub(super) fn parse(pattern: &str) -> Option<Pattern> {
-        if pattern.contains(['!', '[', ']', '\\']) {
-            return None;
-        }
+        let pattern = &unescaped(pattern)?;
         let is_folder = pattern.ends_with('/');
         let bare = pattern.trim_end_matches('/');
         // A slash at the beginning or within binds the pattern to the root.
         let is_rooted = bare.contains('/');
+        // `docs/*` are the files of a folder and not those below it, as `/*` are those of the root.
+        let is_of_files = is_rooted && !is_folder && bare.ends_with("/*");
         let bare = bare.trim_start_matches('/');
         if bare.is_empty() {
             return None;
         }
-        // `docs/*` are the files of a folder and not those below it.
-        let is_of_files = is_rooted && !is_folder && bare.ends_with("/*");
         let mut parts: Vec<String> = Vec::new();
         if !is_rooted {
             parts.push(ANY.to_owned());
@@ -112,6 +110,21 @@ impl Pattern {
     }
 }
 
+/// The pattern without its backslashes, which brackets must have: without one GitHub takes the line for a mistake.
+/// Where one makes a letter of `*` or `?`, the line is passed over.
+fn unescaped(pattern: &str) -> Option<String> {
+    let mut out = String::with_capacity(pattern.len());
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => out.push(chars.next().filter(|c| !['*', '?'].contains(c))?),
+            '!' | '[' | ']' => return None,
+            c => out.push(c),
+        }
+    }
+    Some(out)
+}
+
 /// A name fits a part with `*` for any letters and `?` for one.
 fn is_part(wanted: &str, name: &str) -> bool {
     let Some((first, rest)) = wanted.split_once('*') else {
@@ -161,6 +174,8 @@ mod tests {
             ("/docs/", "docs/a docs/a/b", "docs x/docs/a"),
             ("docs/", "docs/a x/docs/a", "docs x/docs"),
             ("docs/*", "docs/a", "docs/a/b x/docs/a"),
+            ("/*", "a", "a/b a/b/c"),
+            (r"app/\[id\]/*.ts", "app/[id]/a.ts", "app/i/a.ts"),
             ("docs/**", "docs/a docs/a/b", "docs x/docs/a"),
             ("/a/**/b", "a/b a/x/b a/x/y/b a/b/c", "b a/xb x/a/b"),
             ("**/logs", "logs x/logs x/y/logs/z logs/a", "xlogs"),
@@ -180,7 +195,7 @@ mod tests {
                 assert!(!matches(path), "{pattern}: {path}");
             }
         }
-        for none in ["/", "//", "!a", "[a]", "a\\b"] {
+        for none in ["/", "//", "!a", "[a]", r"a\*b", r"a\"] {
             assert!(Pattern::parse(none).is_none(), "{none}");
         }
     }
