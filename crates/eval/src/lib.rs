@@ -14,6 +14,7 @@ mod statement;
 pub mod statistics;
 pub mod summary;
 mod table;
+mod test_names;
 mod test_states;
 pub mod verdict;
 

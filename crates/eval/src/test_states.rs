@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::test_names::{beginning_of_cases, form};
 use patchwright_types::evidence::{CheckRun, TestResults};
 
 /// Marks a name that is a command.
@@ -22,8 +23,14 @@ pub enum TestState {
 #[derive(Clone, Debug, Default)]
 pub struct TestStates {
     named: BTreeMap<String, TestState>,
-    /// A runner names only what fails, and came to its end: who is not named passed.
-    has_unnamed: bool,
+    /// The same by the forms of the names.
+    by_form: BTreeMap<String, TestState>,
+    /// Packages of Go whose passing tests are not named.
+    quiet_packages: BTreeSet<String>,
+    /// A runner names only what fails, and came to its end.
+    has_silent: bool,
+    /// A runner names all of its tests, so that nobody knows of which of the two one is that is not named.
+    has_telling: bool,
     /// What could not be run at all: a program is missing, a sandbox was lost.
     pub unrunnable: Vec<String>,
 }
@@ -33,6 +40,9 @@ impl TestStates {
         let mut states = TestStates::default();
         for run in runs {
             states.add(run);
+        }
+        for (name, state) in &states.named {
+            note(&mut states.by_form, form(name), *state);
         }
         states
     }
@@ -62,12 +72,15 @@ impl TestStates {
                 (true, true) => TestState::Flaky,
                 (false, _) => TestState::NotPassed,
             };
-            self.note(name.clone(), state);
+            note(&mut self.named, name.clone(), state);
         }
+        self.quiet_packages.extend(results.iter().flat_map(|it| it.quiet_packages.clone()));
         if results.iter().all(|it| names_only_failures(it)) {
-            self.has_unnamed = true;
+            self.has_silent = true;
             // A test that breaks has no name as long as it passes: then all of the command has to pass.
             self.note_command(run);
+        } else {
+            self.has_telling = true;
         }
     }
 
@@ -77,27 +90,24 @@ impl TestStates {
             (false, Some(true)) => TestState::Flaky,
             (false, _) => TestState::NotPassed,
         };
-        self.note(format!("{COMMAND}{}", run.command), state);
-    }
-
-    /// A name that two commands have passed where it passed in both.
-    fn note(&mut self, name: String, state: TestState) {
-        let known = self.named.entry(name).or_insert(state);
-        if *known != state {
-            *known = match (*known, state) {
-                (TestState::NotPassed, _) | (_, TestState::NotPassed) => TestState::NotPassed,
-                _ => TestState::Flaky,
-            };
-        }
+        note(&mut self.named, format!("{COMMAND}{}", run.command), state);
     }
 
     /// `None` of a test that did not run.
     pub fn of_test(&self, name: &str) -> Option<TestState> {
-        let known = self.named.get(name).copied();
-        known.or_else(|| {
-            let may_be_unnamed = self.has_unnamed && !name.starts_with(COMMAND);
-            may_be_unnamed.then_some(TestState::Passed)
+        let known = self.named.get(name).or_else(|| self.by_form.get(&form(name))).copied();
+        known.or_else(|| self.of_cases(name)).or_else(|| {
+            let is_silent = self.has_silent && !self.has_telling && !name.starts_with(COMMAND);
+            (is_silent || is_in(&self.quiet_packages, name)).then_some(TestState::Passed)
         })
+    }
+
+    /// How all cases of a name that is cut off went.
+    fn of_cases(&self, name: &str) -> Option<TestState> {
+        let beginning = beginning_of_cases(name)?;
+        let cases = self.by_form.range(beginning.clone()..);
+        let cases = cases.take_while(|(name, _)| name.starts_with(&beginning));
+        cases.map(|(_, state)| *state).reduce(both)
     }
 
     /// The names, sorted.
@@ -106,12 +116,31 @@ impl TestStates {
     }
 }
 
+/// A name that two commands have passed where it passed in both.
+fn note(states: &mut BTreeMap<String, TestState>, name: String, state: TestState) {
+    let known = states.entry(name).or_insert(state);
+    *known = both(*known, state);
+}
+
+fn both(one: TestState, other: TestState) -> TestState {
+    match (one, other) {
+        (TestState::NotPassed, _) | (_, TestState::NotPassed) => TestState::NotPassed,
+        (TestState::Flaky, _) | (_, TestState::Flaky) => TestState::Flaky,
+        (TestState::Passed, TestState::Passed) => TestState::Passed,
+    }
+}
+
 fn has_passed(results: &TestResults, name: &str) -> bool {
     use patchwright_ecosystems::results::Status;
     match results.tests.get(name) {
         Some(test) => test.status == Status::Passed,
-        None => names_only_failures(results),
+        None => names_only_failures(results) || is_in(&results.quiet_packages, name),
     }
+}
+
+/// A test of one of these packages of Go.
+fn is_in(packages: &BTreeSet<String>, name: &str) -> bool {
+    name.match_indices('.').any(|(at, _)| packages.contains(&name[..at]))
 }
 
 fn names_only_failures(results: &TestResults) -> bool {
@@ -152,6 +181,44 @@ mod tests {
         assert_eq!(states.of_test("$ make lint"), None);
         // What else breaks has no name yet.
         assert_eq!(states.of_test("$ pytest"), Some(TestState::NotPassed));
+    }
+
+    #[test]
+    fn nobody_knows_of_whom_is_not_named_where_another_command_names_all() {
+        let all = "a.py::one PASSED\n1 passed in 0.1s\n";
+        let dots = "b.py .F\nFAILED b.py::two - no\n1 failed, 1 passed in 0.1s\n";
+        let states = TestStates::of(&[ran("pytest -v a", 0, all), ran("pytest b", 1, dots)]);
+        assert_eq!(states.of_test("a.py::one"), Some(TestState::Passed));
+        assert_eq!(states.of_test("a.py::deleted"), None);
+        assert_eq!(states.of_test("$ pytest b"), Some(TestState::NotPassed));
+    }
+
+    #[test]
+    fn of_a_quiet_package_of_go_who_is_not_named_passed() {
+        let output = "--- FAIL: TestNet (0.00s)\n    a_test.go:1: no\nFAIL\nFAIL\texample.org/net\t0.01s\n\
+            FAIL\texample.org/broken [build failed]\nFAIL\n";
+        let tests = parse(Some(Runner::Go), output, &[]);
+        let run = CheckRun {
+            command: "go test ./...".to_owned(),
+            exit_code: Some(1),
+            tests: Some(tests),
+            ..CheckRun::default()
+        };
+        let states = TestStates::of(&[run]);
+        assert_eq!(states.of_test("example.org/net.TestUp"), Some(TestState::Passed));
+        assert_eq!(states.of_test("example.org/net.TestNet"), Some(TestState::NotPassed));
+        assert_eq!(states.of_test("example.org/broken.TestUp"), None);
+        assert_eq!(states.of_test("example.org/network.TestUp"), None);
+    }
+
+    #[test]
+    fn a_test_is_found_by_every_form_of_its_name() {
+        let output = "tests/a.py::Sum::one PASSED\ntests/a.py::two[x y] FAILED\ntests/a.py::two[x z] PASSED\n1 failed, 2 passed in 0.1s\n";
+        let states = TestStates::of(&[ran("pytest -v", 1, output)]);
+        assert_eq!(states.of_test("tests.a.Sum::one"), Some(TestState::Passed));
+        assert_eq!(states.of_test("tests/a.py::two[x z]"), Some(TestState::Passed));
+        assert_eq!(states.of_test("tests/a.py::two[x"), Some(TestState::NotPassed));
+        assert_eq!(states.of_test("tests/a.py::two[y"), None);
     }
 
     #[test]
