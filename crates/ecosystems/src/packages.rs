@@ -103,9 +103,45 @@ pub(crate) fn folders(files: &Files<'_>) -> Vec<String> {
 }
 
 pub(crate) fn has_manifest(files: &Files<'_>, folder: &str) -> bool {
+    let is_solution = |name: &str| {
+        is_solution(name) && files.text(&join(folder, name)).is_some_and(|it| is_of_dotnet(&it))
+    };
     files.files(folder).iter().any(|name| {
-        MANIFESTS.contains(&name.as_str())
-            || [".sln", ".slnx", ".csproj"].iter().any(|end| name.ends_with(end))
+        MANIFESTS.contains(&name.as_str()) || name.ends_with(".csproj") || is_solution(name)
+    })
+}
+
+pub(crate) fn is_solution(name: &str) -> bool {
+    name.ends_with(".sln") || name.ends_with(".slnx")
+}
+
+/// A solution has projects of .NET, and not those of Visual C++ alone.
+pub(crate) fn is_of_dotnet(solution: &str) -> bool {
+    let has = |endings: &[&str]| endings.iter().any(|ending| solution.contains(ending));
+    has(&[".csproj", ".fsproj", ".vbproj"]) || !has(&[".vcxproj", ".vcproj"])
+}
+
+/// A crate whose programs `cargo fuzz` runs: it has no tests.
+pub(crate) fn is_fuzzed(manifest: &str) -> bool {
+    manifest.lines().any(|line| line.split_whitespace().collect::<String>() == "cargo-fuzz=true")
+}
+
+/// An Android library without Gradle's script in its folder is built by somebody who has the SDK.
+pub(crate) fn is_for_android(build: &str) -> bool {
+    build.contains("com.android.")
+}
+
+/// A folder of tests: a package in it is a case of them, or what they use.
+pub(crate) fn is_beside_code(folder: &str) -> bool {
+    const NAMES: &[&str] =
+        &["test", "tests", "testing", "__tests__", "integrationTests", "playground"];
+    // `test cases`, `test_data`.
+    const DATA: &[&str] = &["case", "cases", "data", "files", "packages", "projects", "templates"];
+    folder.split('/').any(|name| {
+        let mut words = name.split(['-', '_', ' ']);
+        let is_data = matches!(words.next(), Some("test" | "tests"))
+            && words.any(|word| DATA.contains(&word));
+        is_data || NAMES.contains(&name)
     })
 }
 
@@ -122,8 +158,7 @@ pub(crate) fn has_solution_above(files: &Files<'_>, folder: &str) -> bool {
 }
 
 pub(crate) fn has_solution(files: &Files<'_>, folder: &str) -> bool {
-    let is_solution = |name: &String| name.ends_with(".sln") || name.ends_with(".slnx");
-    files.files(folder).iter().any(is_solution)
+    files.files(folder).iter().any(|name| is_solution(name))
 }
 
 /// A package of one kind belongs to one above it that has the same manifest and says so.
@@ -156,6 +191,10 @@ pub(crate) fn is_workspace(files: &Files<'_>, folder: &str, manifest: &str) -> b
         "pyproject.toml" => {
             text("pyproject.toml").is_some_and(|text| text.contains("[tool.uv.workspace]"))
         }
+        "deno.json" => ["deno.json", "deno.jsonc"].iter().any(|name| {
+            let json = text(name).and_then(|text| read::json(&text).ok());
+            json.is_some_and(|json| json.get("workspace").is_some())
+        }),
         "mix.exs" => text("mix.exs").is_some_and(|text| text.contains("apps_path")),
         _ => false,
     }

@@ -44,7 +44,16 @@ fn document(text: &str, booleans: Booleans) -> Result<Value, String> {
         max_nodes: 20_000,
     };
     let strict_booleans = booleans == Booleans::Core;
-    let options = serde_saphyr::options! { budget: budget, strict_booleans: strict_booleans };
+    // GitLab takes the last of two keys with one name, and GitHub neither.
+    let duplicate_keys = match booleans {
+        Booleans::Old => serde_saphyr::options::DuplicateKeyPolicy::LastWins,
+        Booleans::Core => serde_saphyr::options::DuplicateKeyPolicy::Error,
+    };
+    let options = serde_saphyr::options! {
+        budget: budget,
+        strict_booleans: strict_booleans,
+        duplicate_keys: duplicate_keys,
+    };
     let value: Value = serde_saphyr::from_str_with_options(text, options)
         .map_err(|err| format!("is not valid YAML: {}", first_line(&err.to_string())))?;
     if nodes(&value, 50_000) == 0 {

@@ -226,16 +226,26 @@ fn what_is_missing(exit_code: i32, tail: &str, is_local: bool) -> Option<String>
         let is_make = line.starts_with("make") && line.ends_with("Error 127");
         is_make || line.ends_with("No module named pytest")
     };
+    let last = |count| tail.lines().rev().take(count).map(str::trim_end);
+    // Cargo goes on with five lines of help.
+    let found =
+        last(5).find(|line| says(line)).or_else(|| last(8).find(|it| is_absent_in_cargo(it)));
     match exit_code {
         COMMAND_NOT_FOUND => Some(absent_program(tail, is_local)),
         NOT_EXECUTABLE => Some("not executable".to_owned()),
-        _ => tail.lines().rev().take(5).find(|line| says(line.trim_end())).map(|line| {
+        _ => found.map(|line| {
             let place = place(is_local);
             // Where the interpreter is, which may be below somebody's home folder, says nothing.
             let said = line.find("No module named").map_or(line.trim(), |at| &line[at..]);
             format!("a program is missing {place}: {}", text::cut(said.trim(), 200))
         }),
     }
+}
+
+/// What cargo and rustup say of a subcommand and a toolchain that are not installed.
+fn is_absent_in_cargo(line: &str) -> bool {
+    line.starts_with("error: no such command: `")
+        || (line.starts_with("error: toolchain '") && line.ends_with("' is not installed"))
 }
 
 /// What shows that it had no packages to work with, after a setup that failed for this reason.
@@ -300,6 +310,20 @@ mod tests {
                 1,
                 "/home/ann/.pyenv/bin/python: No module named pytest",
                 Some("a program is missing in the image: No module named pytest"),
+            ),
+            (
+                101,
+                "error: no such command: `hack`\n\nhelp: a command with a similar name exists: `check`\n\n\
+                 help: view all installed commands with `cargo --list`\n\
+                 help: find a package to install `hack` with `cargo search cargo-hack`",
+                Some("a program is missing in the image: error: no such command: `hack`"),
+            ),
+            (
+                1,
+                "error: toolchain '1.60-x86_64-unknown-linux-gnu' is not installed",
+                Some(
+                    "a program is missing in the image: error: toolchain '1.60-x86_64-unknown-linux-gnu' is not installed",
+                ),
             ),
             (2, "make: *** [Makefile:2: test] Error 1", None),
             (1, "ModuleNotFoundError: No module named 'app'", None),

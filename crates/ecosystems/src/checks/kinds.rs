@@ -1,9 +1,14 @@
 //! Which command tests a folder, by what is in it: one row a kind of project.
 
+use crate::files::join;
+use crate::packages;
+
 /// Names in a folder, and a reader for the files among them, by paths from there.
 pub(super) struct Root<'a> {
     pub names: &'a [String],
     pub read: &'a dyn Fn(&str) -> Option<Vec<u8>>,
+    /// What is in a folder, by its path from there.
+    pub list: &'a dyn Fn(&str) -> Vec<String>,
 }
 
 impl Root<'_> {
@@ -69,7 +74,7 @@ pub(super) const KINDS: &[Kind] = &[
         ["composer", "vendor/bin/phpunit", "./vendor/bin/phpunit", "vendor/bin/pest", "phpunit"]
     ),
     kind!(dotnet, "", true, ["dotnet"]),
-    kind!(deno, "", false, ["deno"]),
+    kind!(deno, "deno.json", false, ["deno"]),
 ];
 /// The command that runs a repository's tests by convention.
 type Convention = fn(&Root<'_>) -> Option<String>;
@@ -94,7 +99,7 @@ pub(super) fn generic(root: &Root<'_>) -> Option<(&'static str, String)> {
 }
 
 fn cargo(root: &Root<'_>) -> Option<String> {
-    let text = root.text("Cargo.toml")?;
+    let text = root.text("Cargo.toml").filter(|text| !packages::is_fuzzed(text))?;
     // Alone it would test the package at the root and none of the others.
     let is_both = text.contains("[workspace]") && text.contains("[package]");
     Some(if is_both { "cargo test --workspace" } else { "cargo test" }.to_owned())
@@ -130,8 +135,16 @@ fn python(root: &Root<'_>) -> Option<String> {
         return Some(format!("{}python -m pytest -q", venv(root)));
     }
     let is_python = ["pyproject.toml", "setup.py", "setup.cfg"].iter().any(|n| root.has(n));
-    let tests = root.has("tests") || root.has("test");
     let source = |name: &&String| name.rsplit_once('.').is_some_and(|(_, ending)| ending == "py");
+    let has_sources = |folder: &str| {
+        let names = (root.list)(folder);
+        let below = || {
+            names.iter().any(|name| (root.list)(&join(folder, name)).iter().any(|it| source(&it)))
+        };
+        names.iter().any(|it| source(&it)) || below()
+    };
+    // They may be tests of something else that is here.
+    let tests = has_sources("tests") || has_sources("test");
     let loose = root.names.iter().filter(source).any(|name| name.starts_with("test_"));
     let sources = root.names.iter().any(|name| source(&name));
     if !loose && !(tests && (is_python || sources)) {
@@ -178,7 +191,13 @@ fn gradle(root: &Root<'_>) -> Option<String> {
     if !builds.iter().any(|name| root.has(name)) {
         return None;
     }
-    let program = if root.has("gradlew") { "./gradlew" } else { "gradle" };
+    let has_script = root.has("gradlew");
+    let is_for_android =
+        || builds.iter().filter_map(|name| root.text(name)).any(|it| packages::is_for_android(&it));
+    if !has_script && is_for_android() {
+        return None;
+    }
+    let program = if has_script { "./gradlew" } else { "gradle" };
     Some(format!("{program} test --console=plain"))
 }
 
@@ -216,8 +235,11 @@ fn php(root: &Root<'_>) -> Option<String> {
 }
 
 fn dotnet(root: &Root<'_>) -> Option<String> {
-    let project = |name: &String| [".sln", ".slnx", ".csproj"].iter().any(|e| name.ends_with(e));
-    root.names.iter().any(project).then(|| "dotnet test --nologo".to_owned())
+    let is_solution = |name: &str| {
+        packages::is_solution(name) && root.text(name).is_some_and(|it| packages::is_of_dotnet(&it))
+    };
+    let is_project = |name: &String| name.ends_with(".csproj") || is_solution(name);
+    root.names.iter().any(is_project).then(|| "dotnet test --nologo".to_owned())
 }
 
 fn deno(root: &Root<'_>) -> Option<String> {

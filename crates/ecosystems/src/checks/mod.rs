@@ -10,6 +10,7 @@
 
 mod concern;
 mod kinds;
+mod part;
 mod steps;
 
 use std::collections::BTreeMap;
@@ -93,6 +94,10 @@ pub fn detect(tree: &dyn Tree, touched: &[String], has_services: bool) -> CheckP
     for job in ci.jobs.iter_mut().filter(|_| !has_services) {
         without_services(job);
     }
+    // Where another forge has tests, the file of Travis is left from years ago.
+    if ci.jobs.iter().any(|job| job.file != ci::TRAVIS && job.tests().next().is_some()) {
+        ci.jobs.retain(|job| job.file != ci::TRAVIS);
+    }
     let mut plan = CheckPlan { notes: ci.notes.clone(), ..CheckPlan::default() };
     for note in ci.jobs.iter().filter_map(left_out) {
         if !plan.notes.contains(&note) {
@@ -135,9 +140,11 @@ fn commands(files: &Files<'_>, folder: &str) -> Vec<(&'static Kind, String)> {
 
 /// Asks something of a folder with its names.
 fn of_folder<T>(files: &Files<'_>, folder: &str, ask: impl FnOnce(&Root<'_>) -> T) -> T {
-    let names: Vec<String> = files.list(folder).into_iter().map(|entry| entry.name).collect();
+    let list = |path: &str| -> Vec<String> {
+        files.list(path).into_iter().map(|entry| entry.name).collect()
+    };
     let read = |name: &str| files.text(&join(folder, name)).map(String::into_bytes);
-    ask(&Root { names: &names, read: &read })
+    ask(&Root { names: &list(folder), read: &read, list: &|name| list(&join(folder, name)) })
 }
 
 /// A check above is about a folder as well.
@@ -170,6 +177,24 @@ fn beside(files: &Files<'_>, ci: &CiPlan, kinds: &[(String, &Kind)], plan: &mut 
             taken.push((job, step));
         }
     }
+    without_named(plan);
+}
+
+/// A package below the root that CI tests from there, by its path, has no second check by convention.
+fn without_named(plan: &mut CheckPlan) {
+    let is_of_root = |check: &&Check| check.found == CheckOrigin::Ci && check.folder.is_empty();
+    let of_root: Vec<String> =
+        plan.checks.iter().filter(is_of_root).map(|check| check.command.clone()).collect();
+    plan.checks.retain(|check| {
+        let kind = KINDS.iter().find(|kind| kind.name == check.why.rule);
+        let is_named = |command: &String| {
+            let mut words = command.split_whitespace();
+            let is_it = words
+                .any(|word| word.trim_start_matches("./").trim_end_matches('/') == check.folder);
+            is_it && kind.is_some_and(|kind| words_of(command, kind.programs))
+        };
+        check.found == CheckOrigin::Ci || check.folder.is_empty() || !of_root.iter().any(is_named)
+    });
 }
 
 /// The root is of none of the kinds that folders below it are, and of one that has no manifest: CMake with a folder for Android.

@@ -41,6 +41,109 @@ fn what_is_no_test_by_its_target_or_compares_with_a_commit_is_no_check() {
 }
 
 #[test]
+fn where_ci_runs_parts_of_the_tests_alone_all_of_them_are_run_as_well() {
+    let rows: &[(&str, &str, &[&str])] = &[
+        // Of what may fail there, and of what is made with the network, nothing is a check.
+        ("cargo test -p one || true", "Cargo.toml", &["cargo test"]),
+        ("cargo test --doc", "Cargo.toml", &["cargo test --doc", "cargo test"]),
+        ("cargo test -p one", "Cargo.toml", &["cargo test -p one", "cargo test"]),
+        ("cargo test --all-features", "Cargo.toml", &["cargo test --all-features"]),
+        (
+            "cargo hack test --each-feature",
+            "Cargo.toml",
+            &["cargo hack test --each-feature", "cargo test"],
+        ),
+        ("go test ./src -fuzz=FuzzOne", "go.mod", &["go test ./..."]),
+        ("npm add left && npm test", "package.json", &["npm test"]),
+        ("npm run test:perf", "package.json", &["npm test"]),
+        ("hatch test --python 3.14", "pytest.ini", &["python -m pytest -q"]),
+        ("uv run --isolated pytest", "pytest.ini", &["python -m pytest -q"]),
+        (
+            "python -m unittest discover -s tools/report",
+            "pytest.ini",
+            &["python -m unittest discover -s tools/report", "python -m pytest -q"],
+        ),
+    ];
+    for (command, manifest, expected) in rows {
+        let workflow = job(&format!("      - run: {command}\n"));
+        let text = if *manifest == "package.json" { NPM } else { "" };
+        let files = [(".github/workflows/ci.yml", workflow.as_str()), (*manifest, text)];
+        assert_eq!(found(&files, &[]), *expected, "{command}");
+    }
+}
+
+#[test]
+fn a_step_that_goes_to_the_checkout_of_another_repository_is_left_out() {
+    let steps = "      - uses: actions/checkout@v4\n        with: {repository: acme/other, path: other}\n      - run: |\n          tool version\n          cd other\n          pytest\n";
+    let workflow = job(steps);
+    let files = [(".github/workflows/ci.yml", workflow.as_str()), ("pytest.ini", "")];
+    assert_eq!(found(&files, &[]), ["python -m pytest -q"]);
+}
+
+#[test]
+fn what_looks_like_a_package_and_has_no_tests_of_its_own_is_no_check() {
+    let cpp = "Project(\"{8BC9}\") = \"one\", \"one.vcxproj\"";
+    let both = "\"one.vcxproj\"\n\"two.csproj\"";
+    let fuzzed = "[package]\nname = \"fuzz\"\n[package.metadata]\ncargo-fuzz = true\n";
+    let android = "plugins { id 'com.android.library' }";
+    let workspace = r#"{"workspace": ["./one", "./two"]}"#;
+    let rows: &[(&[(&str, &str)], &[&str])] = &[
+        (&[("contrib/one.sln", cpp), ("go.mod", "")], &["go test ./..."]),
+        (&[("one.sln", both)], &["dotnet test --nologo"]),
+        (&[("Cargo.toml", "[package]\n"), ("fuzz/Cargo.toml", fuzzed)], &["cargo test"]),
+        (&[("go.mod", ""), ("support/build.gradle", android)], &["go test ./..."]),
+        (&[("gradlew", ""), ("build.gradle", android)], &["./gradlew test --console=plain"]),
+        (&[("deno.json", workspace), ("one/deno.json", "{}")], &["deno test"]),
+        (&[("pyproject.toml", ""), ("tests/one.rs", ""), ("go.mod", "")], &["go test ./..."]),
+        (
+            &[("pyproject.toml", ""), ("tests/unit/test_one.py", "")],
+            &["if python -c 'import pytest' 2>/dev/null; then python -m pytest -q; \
+               else python -m unittest discover -s tests; fi"],
+        ),
+        (&[("go.mod", ""), ("test cases/1 basic/go.mod", "")], &["go test ./..."]),
+    ];
+    for (files, expected) in rows {
+        assert_eq!(found(files, &[]), *expected, "{files:?}");
+    }
+}
+
+#[test]
+fn what_ci_tests_from_the_root_by_its_path_has_no_second_check() {
+    let workflow = job("      - run: deno test -A -c ./run/deno.json run\n");
+    let files = [
+        (".github/workflows/ci.yml", workflow.as_str()),
+        ("package.json", NPM),
+        ("run/deno.json", "{}"),
+        ("other/deno.json", "{}"),
+    ];
+    let expected = ["npm test", "cd other && deno test", "deno test -A -c ./run/deno.json run"];
+    assert_eq!(found(&files, &[]), expected);
+}
+
+#[test]
+fn a_file_of_travis_counts_where_no_other_forge_has_tests() {
+    let travis = "script:\n  - npm test\n  - npm run test:coverage\n";
+    let scripts =
+        r#"{"scripts": {"test": "x", "test:ci": "x", "test:coverage": "cat a | coveralls"}}"#;
+    let workflow = job("      - run: npm run test:ci\n");
+    let lint = job("      - run: npm run lint\n");
+    for (workflow, expected) in [(&workflow, "npm run test:ci"), (&lint, "npm test")] {
+        let files = [
+            (".github/workflows/ci.yml", workflow.as_str()),
+            (".travis.yml", travis),
+            ("package.json", scripts),
+        ];
+        assert_eq!(found(&files, &[]), [expected]);
+    }
+}
+
+#[test]
+fn gitlab_takes_the_last_of_two_jobs_with_one_name() {
+    let text = "test:\n  script: go test ./old\ntest:\n  script: go test -race ./...\n";
+    assert_eq!(found(&[(GITLAB, text), ("go.mod", "")], &[]), ["go test -race ./..."]);
+}
+
+#[test]
 fn what_an_action_runs_again_until_it_succeeds_is_a_step() {
     let steps = "      - uses: nick-fields/retry@v3\n        env: {LEVEL: high}\n        with:\n          max_attempts: 3\n          command: npm run test:all\n    defaults: {run: {working-directory: web}}\n";
     let workflow = job(steps);

@@ -3,9 +3,11 @@
 use patchwright_base::text;
 
 use super::kinds::{KINDS, Kind};
+use super::part::is_part;
 use super::{Check, CheckOrigin, CheckPlan, check};
 use crate::ci::{self, CiPlan, CiStep, Job, StepPurpose};
 use crate::files::Files;
+use crate::packages;
 use crate::setup::{Note, Source};
 
 /// Most commands of CI for one kind in one folder.
@@ -56,7 +58,7 @@ pub(super) fn of_kind(
         }
     }
     // Where it is more than a case of a test, CI says so.
-    if is_beside_code(folder) && plan.checks.iter().any(|check| check.folder.is_empty()) {
+    if packages::is_beside_code(folder) && plan.checks.iter().any(|check| check.folder.is_empty()) {
         return;
     }
     if let Some(step) = may_fail(ci, kind, folder) {
@@ -214,27 +216,13 @@ fn is_whole(command: &str, programs: &[&str]) -> bool {
     words.all(|word| WHOLE.contains(&word) || programs.contains(&word))
 }
 
-/// A folder of tests: a package in it is a case of them, or what they use.
-fn is_beside_code(folder: &str) -> bool {
-    const NAMES: &[&str] = &["test", "tests", "__tests__", "integrationTests", "playground"];
-    folder.split('/').any(|name| NAMES.contains(&name))
-}
-
-/// A test step names the folder or the file of the tests that it runs.
-fn is_part(step: &CiStep) -> bool {
-    let mut words = step.command.split_whitespace().skip(1).filter(|word| !word.starts_with('-'));
-    let is_place = |word: &str| {
-        ["tests/", "test/", "spec/"].iter().any(|it| word.trim_start_matches("./").starts_with(it))
-            && word.trim_end_matches('/').contains('/')
-    };
-    words.any(is_place)
-}
-
 /// A test step runs a part of the tests: it says so by its name, or it names folders or files of them, or its script does.
 fn is_of_part(files: &Files<'_>, step: &CiStep) -> bool {
     match rank(step) {
         0 | 1 => false,
-        2 => is_part(step) || names_tests(&ci::scripts(files, &step.folder, &step.command)),
+        2 => {
+            is_part(&step.command) || names_tests(&ci::scripts(files, &step.folder, &step.command))
+        }
         _ => true,
     }
 }
@@ -275,12 +263,14 @@ fn rank(step: &CiStep) -> u8 {
         "plugin",
         "coverage-",
         "memray",
+        // Combinations of features, by a program that is not everywhere.
+        "cargo hack",
     ];
     let command = words_said(&step.command);
     let is_of_kind = KINDS.iter().any(|kind| is_whole(&step.command, kind.programs));
     match () {
-        () if is_of_kind => 0,
-        () if command.replace("phpunit", "").contains("unit") => 1,
+        () if is_of_kind && !is_part(&step.command) => 0,
+        () if command.replace("phpunit", "").replace(" unittest", "").contains("unit") => 1,
         () if ASIDE.iter().any(|word| command.contains(word)) => 3,
         () => 2,
     }

@@ -281,6 +281,27 @@ jobs:
 }
 
 #[test]
+fn of_a_matrix_an_entry_for_another_machine_is_not_taken() {
+    let workflow = |matrix: &str| {
+        format!(
+            "on: push\njobs:\n  test:\n    strategy: {{matrix: {matrix}}}\n    steps:\n      - run: go test ${{{{ matrix.name }}}}${{{{ matrix.os }}}}\n"
+        )
+    };
+    let rows = [
+        (
+            "{include: [{name: plain, go: '1.26'}, {name: small, go: '1.26', arch: 386}, {name: arm, go: '1.26', os: ubuntu-24.04-arm}]}",
+            "go test plain",
+        ),
+        ("{os: [ubuntu-24.04-arm, ubuntu-24.04, macos-15]}", "go test ubuntu-24.04"),
+        ("{os: [ubuntu-24.04-arm]}", "go test ubuntu-24.04-arm"),
+    ];
+    for (matrix, expected) in rows {
+        let plan = read(&[(".github/workflows/ci.yml", &workflow(matrix))]);
+        assert!(steps(&plan)[0].ends_with(&format!("$ {expected}")), "{:?}", steps(&plan));
+    }
+}
+
+#[test]
 fn versions_are_those_of_the_jobs_with_tests_and_the_newest() {
     let scan = "on: push\njobs:\n  scan:\n    steps:\n      - uses: actions/setup-python@v6\n        with: {python-version: '3.8'}\n      - run: scan --all\n";
     let test = "on: push

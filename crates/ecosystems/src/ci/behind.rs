@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{CiStep, StepPurpose, classify};
+use super::{CiStep, StepPurpose, classify, needs};
 use crate::files::{Files, join, resolve};
 use crate::read;
 
@@ -57,7 +57,8 @@ pub(crate) fn behind(files: &Files<'_>, inside: &str, command: &str) -> String {
     out
 }
 
-/// A command, or the script of `package.json` behind it, starts a browser or asks what differs from another commit.
+/// A command, or the script of `package.json` behind it, starts a browser, uploads a report or asks what differs from another
+/// commit.
 pub(crate) fn needs_more_by_script(files: &Files<'_>, folder: &str, command: &str) -> bool {
     const BROWSERS: &[&str] =
         &["playwright test", "cypress run", "cypress open", "testcafe ", "wdio ", "xvfb-run"];
@@ -67,7 +68,10 @@ pub(crate) fn needs_more_by_script(files: &Files<'_>, folder: &str, command: &st
     let mut waiting = vec![command.to_owned()];
     let mut known: BTreeSet<String> = BTreeSet::new();
     while let Some(command) = waiting.pop() {
-        if BROWSERS.iter().any(|words| command.contains(words)) || classify::compares(&command) {
+        if classify::uploads(&command)
+            || BROWSERS.iter().any(|words| command.contains(words))
+            || needs::compares(&command)
+        {
             return true;
         }
         for part in command.split(['\n', ';', '&', '|']) {

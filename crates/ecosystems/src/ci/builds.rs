@@ -4,7 +4,7 @@
 //! Left out is what publishes or deploys, needs a secret, Docker or the network, or makes documents; and what the test
 //! command builds by itself, as `cargo test` does after `cargo build`.
 
-use super::{CiPlan, CiStep, Job, StepPurpose, behind, classify, servers};
+use super::{CiPlan, CiStep, Job, StepPurpose, behind, classify, needs, servers};
 use crate::files::{Files, join};
 use crate::read;
 
@@ -127,7 +127,7 @@ fn is_harmless(files: &Files<'_>, folder: &str, build: &str) -> bool {
     } else {
         format!("{}{}", behind(files, folder, build), scripts(files, folder, build))
     };
-    let is_usable = |text: &str| classify::unusable(text).is_none() && !classify::needs_more(text);
+    let is_usable = |text: &str| classify::unusable(text).is_none() && !needs::needs_more(text);
     !is_other && is_target(build) && is_usable(build) && is_usable(&behind)
 }
 

@@ -11,6 +11,8 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a valid pattern")
 }
 
+const UPLOADS: &str = "uploads a report";
+
 /// Why a command cannot be used here.
 static UNUSABLE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     [
@@ -18,7 +20,7 @@ static UNUSABLE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"\b(terraform|kubectl|helm|aws|gcloud|az|heroku|flyctl|vercel|netlify|serverless)\s+\w|\bmkdocs\s+gh-deploy\b|\bgh-pages\b|\b(ssh|scp|rsync)\s", "deploys"),
         (r"\bgit\s+(push|tag|commit)\b|\bgh\s+(release|pr|issue|api|workflow)\b", "changes the repository"),
         (r"\b(docker|podman)(-compose)?\s+(compose\s+)?(run|up|build|exec|pull)\b", "needs Docker"),
-        (r"\bcodecov\b|\bcoveralls\b|\bcc-test-reporter\b|\bsonar-scanner\b", "uploads a report"),
+        (r"\bcodecov\b|\bcoveralls\b|\bcc-test-reporter\b|\bsonar-scanner\b", UPLOADS),
         (r"GITHUB_(TOKEN|OUTPUT|STEP_SUMMARY)|\bACTIONS_\w+TOKEN|\bCI_JOB_TOKEN\b", "is about the run on the forge"),
         (r"\bbrew\s+install\b|\bchoco\s+install\b|\b(pwsh|powershell)\b", "is for another system"),
     ]
@@ -30,12 +32,15 @@ static USES: LazyLock<Vec<(Regex, StepPurpose)>> = LazyLock::new(|| {
     [
         (r"\b(pytest|py\.test|unittest|tox|nox|nosetests|trial)\b|\bpython\S*\s+(\S*/)?(run_?tests?|tests?)[^\s/]*\.py\b|\bpython\S*\s+(\S*/)?tests?/(run|main|all|suite)[^\s/]*\.py\b|\bmanage\.py\s+test\b", StepPurpose::Test),
         (r"\b(cargo|go|dotnet|mix|deno|swift|zig|dart|flutter|stack|cabal|lein|sbt|bazel|meson|hatch)\s+(\+\S+\s+|run\s+)?(nextest|tests?|llvm-cov)\b|\bcargo\s+hack\s+test\b", StepPurpose::Test),
+        (r"\bhatch\s+(-\S+\s+)*run\s+([+-]\S+\s+)*(\S+:)?tests?\b|\bzig\s+build\s+(\S+\s+)*test\b", StepPurpose::Test),
         (r"\b(npm|pnpm|yarn|bun)\s+(-\S+\s+|run\s+|run-script\s+|-r\s+)*(test|t|tests|unit)\b(:\S+)?|\bnode\s+--test\b|\b(npx|pnpm|yarn|bunx)\s+(jest|vitest|mocha|ava|tap|karma)\b", StepPurpose::Test),
         (r"\b(jest|vitest|mocha|rspec|phpunit|pest|ctest|prove|bats|busted)\b|\brake\s+(test|spec)\b|\brails\s+test\b|\bcomposer\s+(run(-script)?\s+)?test\b", StepPurpose::Test),
         (r"\b(mvnw?|gradlew?)\s(.*[\s:])?(test|allTests|verify|check)(\s|$)|\b(make|just|task|ninja|cmake)\s(.*[\s:\x22'-])?(tests?(_\w+)?(/[\w-]+|\.\w+)?|check|unit-?tests?)([\s:;&|)\x22'-]|$)|(^|\s)(\./|bash |sh )?\S*(run-?_?tests?|test)\.sh\b|(^|\s)\./(\S*/)?run[-_]?tests?(\s|$)|(^|\s)(\./)?scripts?/tests?(\s|$)|\bmage\s+(-\S+\s+)*(test|check)\b|(^|\s)(\./Build|dzil|minil|scons|(\./)?waf)\s+(test|check)\b", StepPurpose::Test),
         (r"\b(pip3?|pipx|gem|bundle|composer|opam|cpanm|apt-get|apt|apk|dnf|yum|corepack|rustup)\s+.*\b(install|add|update|enable|fetch|component|target)\b|\b(npm|pnpm|yarn|bun)\s+(-\S+\s+)*(ci|install|i|add)\b|^\s*yarn\s*$|\byarn\s+--(frozen|immutable)", StepPurpose::Install),
         (r"\b(uv|poetry|pdm|pipenv|hatch)\s+(sync|install|pip|venv|env|lock)\b|\bcargo\s+(fetch|install)\b|\bgo\s+(mod\s+download|install|get)\b|\bdotnet\s+(restore|tool)\b|\bmix\s+(deps\.get|local)|\bpython\S*\s+-m\s+(pip|venv|ensurepip)\b|\bmake\s+(\S*deps|\S*install\S*|bootstrap|setup)\b|\bconda\s+(install|env)\b|\bgit\s+submodule\b", StepPurpose::Install),
         (r"\b(flake8|ruff|black|isort|mypy|pyright|pylint|bandit|eslint|prettier|biome|stylelint|tsc|rubocop|standardrb|phpstan|psalm|php-cs-fixer|golangci-lint|staticcheck|shellcheck|hadolint|yamllint|markdownlint|actionlint|clang-format|clang-tidy|ktlint|detekt|checkstyle|spotless\w*|pre-commit|typos|codespell|credo|dialyzer)\b|\bcargo\s+(\+\S+\s+)?(fmt|clippy|deny|audit|machete|doc|check)\b|\bgo\s+(vet|fmt)\b|\bgofmt\b|\bdotnet\s+format\b|\bmix\s+format\b|\b(npm|pnpm|yarn|bun)\s+(run\s+)?(lint|format|typecheck|type-check|fmt)\b|\b(make|just|task)\s+(lint|fmt|format|typecheck|style)\b", StepPurpose::Lint),
+        // A package that its own tests use by name.
+        (r"^\s*yarn\s+link\b", StepPurpose::Build),
         (r"\b(cargo|go|npm\b.*\brun|pnpm|yarn|bun|dotnet|mvnw?|gradlew?|mix)\b.*\b(build|compile|package|assemble)\b|\bmake\b|\bcmake\b|\./configure\b|\bsetup\.py\s+build", StepPurpose::Build),
         (r"\b(npm|pnpm|yarn|bun)\b.*\b(codegen|generate|bundle|transpile|prepare|prepack)\b|\bprisma\s+generate\b|\b(turbo|nx|lerna|rush|vite|bazel|meson|just|task|hatch|zig|swift|stack|cabal)\b.*\b(build|compile|setup)\b|\b(tsc|webpack|rollup|esbuild|tsup|babel|swc|ninja|autoreconf|protoc)\b", StepPurpose::Build),
         // What makes the files that `make` reads, and what builds instead of it.
@@ -54,7 +59,7 @@ pub(super) fn is_for(command: &str) -> StepPurpose {
 }
 
 /// What one line is for.
-pub(super) fn purpose(line: &str) -> StepPurpose {
+pub(crate) fn purpose(line: &str) -> StepPurpose {
     let installs =
         |row: &&(Regex, StepPurpose)| row.1 == StepPurpose::Install && row.0.is_match(line);
     match USES.iter().find(installs) {
@@ -91,6 +96,12 @@ fn is_about_text(line: &str) -> bool {
         "links",
         "license",
         "licenses",
+        "copyright",
+        "headers",
+        "whitespace",
+        "crlf",
+        "fixme",
+        "size",
     ];
     let has = |word: &str, names: &[&str]| {
         word.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| names.contains(&part))
@@ -186,106 +197,15 @@ pub(super) fn is_plain(command: &str) -> bool {
     is_list && !command.split_whitespace().any(|word| WORDS.contains(&word))
 }
 
-/// A command that installs, makes its own environment, or is about more than the tests of the code.
-pub(crate) fn needs_more(command: &str) -> bool {
-    what_more(command).is_some()
-}
-
-/// Why a command is no check here, where it could run on the forge.
-pub(crate) fn what_more(command: &str) -> Option<&'static str> {
-    const INSTALLS: &[&str] = &[
-        " install ",
-        " install\n",
-        "npm ci",
-        " sync",
-        "wget ",
-        "curl ",
-        "git clone ",
-        "sudo ",
-        "rustup ",
-    ];
-    const ELSE: &[&str] = &[
-        "e2e",
-        "end-to-end",
-        "playwright",
-        "cypress",
-        "bench",
-        "codecov",
-        "test-browser",
-        "test:browser",
-        "xvfb-run",
-        "docker",
-        "--watch",
-    ];
-    let has = |words: &[&str]| words.iter().any(|word| command.contains(word));
-    match () {
-        () if has(&["tox", "nox"]) => Some("makes an environment of its own"),
-        () if has(INSTALLS) || command.trim_end().ends_with(" install") => {
-            Some("installs, and checks have no network")
-        }
-        () if compares(command) => {
-            Some("compares with another commit, from which the change differs")
-        }
-        () if needs_toolchain(command) => Some("needs another toolchain than the newest release"),
-        () if has(ELSE) => Some("is about more than the tests of the code"),
-        () => None,
-    }
-}
-
-/// A command asks what differs from a commit: from the last one, where the tree has to be as it was committed, or from the
-/// base, for the packages that a change concerns.
-pub(super) fn compares(command: &str) -> bool {
-    const WORDS: &[&str] = &[
-        "git diff --exit-code",
-        "git diff --quiet",
-        "git status --porcelain",
-        "git diff-index",
-        "nx affected",
-        " --affected",
-        "[origin/",
-    ];
-    WORDS.iter().any(|words| command.contains(words))
-}
-
-/// A test command without what it asks at its end of the tree: whether it is as it was committed. With the change in it, it is
-/// not.
-pub(super) fn without_comparison(command: &str) -> &str {
-    let mut rest = command.trim_end();
-    loop {
-        let (before, last) = match (rest.rsplit_once('\n'), rest.rsplit_once("&&")) {
-            (Some(line), Some(part)) if line.0.len() < part.0.len() => part,
-            (Some(line), _) => line,
-            (None, Some(part)) => part,
-            (None, None) => return rest,
-        };
-        let is_it =
-            last.trim_start().starts_with("git ") && compares(last) && !before.ends_with('\\');
-        if !is_it || before.trim().is_empty() {
-            return rest;
-        }
-        rest = before.trim_end();
-    }
-}
-
-/// `cargo +nightly test`, `cargo +1.80 test`, and options that only a nightly compiler takes.
-fn needs_toolchain(command: &str) -> bool {
-    let words = || command.split(|c: char| c.is_whitespace() || c == '=' || c == '\'');
-    let is_named = words().any(|word| word.starts_with('+') && word.len() > 1 && word != "+stable");
-    let is_cargo = words().any(|word| word == "cargo");
-    is_cargo && (is_named || has_target(command) || words().any(|word| word.starts_with("-Z")))
-}
-
-/// `--target wasm32-wasip1`: for a machine that is not this one.
-fn has_target(command: &str) -> bool {
-    const OWN: &[&str] = &["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
-    let mut words = command.split(|c: char| c.is_whitespace() || c == '=');
-    let target = words.by_ref().find(|word| *word == "--target").and_then(|_| words.next());
-    target.is_some_and(|target| !OWN.contains(&target.trim_matches(['"', '\''])))
-}
-
 pub(super) fn unusable(command: &str) -> Option<&'static str> {
     let mut all = lines(command);
     all.find_map(|line| UNUSABLE.iter().find(|(it, _)| it.is_match(line)).map(|row| row.1))
+}
+
+/// A line sends a report of the tests to a service.
+pub(super) fn uploads(command: &str) -> bool {
+    let is_one = |line| UNUSABLE.iter().any(|(it, why)| *why == UPLOADS && it.is_match(line));
+    lines(command).any(is_one)
 }
 
 /// Lines that are commands, with continued ones whole enough to be judged.
@@ -378,7 +298,13 @@ mod tests {
             ("make -C lib check-all", StepPurpose::Test),
             ("cmake --build build --target unit-tests", StepPurpose::Test),
             ("make man.1 tests/man.test", StepPurpose::Build),
+            ("hatch run +py=3.12 test:with-coverage", StepPurpose::Test),
+            ("hatch run lint:all", StepPurpose::Other),
+            ("zig build check test --summary all", StepPurpose::Test),
+            ("zig build release", StepPurpose::Build),
+            ("yarn link acme --frozen-lockfile", StepPurpose::Build),
             ("make check-format", StepPurpose::Lint),
+            ("make check-binary-size", StepPurpose::Lint),
             ("make test_formatted", StepPurpose::Lint),
             ("make test-docs-links", StepPurpose::Lint),
             ("cargo check --all-targets", StepPurpose::Lint),
@@ -446,24 +372,6 @@ mod tests {
         for (command, expected) in rows {
             assert_eq!(unusable(command), expected, "{command}");
         }
-    }
-
-    #[test]
-    fn what_asks_whether_the_tree_is_as_committed_is_cut_off() {
-        let rows = [
-            ("make check\ngit diff --exit-code\n", "make check"),
-            ("make check && git diff --exit-code -- a", "make check"),
-            ("make\nmake check\ngit status --porcelain\ngit diff --quiet", "make\nmake check"),
-            ("git diff --exit-code", "git diff --exit-code"),
-            ("make check\ngit diff", "make check\ngit diff"),
-            ("git diff --exit-code\nmake check", "git diff --exit-code\nmake check"),
-            ("make check \\\n  git diff --exit-code", "make check \\\n  git diff --exit-code"),
-        ];
-        for (command, expected) in rows {
-            assert_eq!(without_comparison(command), expected, "{command}");
-        }
-        assert!(needs_more("git diff --exit-code\nmake check"));
-        assert!(needs_more("pnpm nx affected --target=test"));
     }
 
     #[test]

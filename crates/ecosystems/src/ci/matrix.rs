@@ -198,17 +198,32 @@ pub(super) fn chosen(values: &[Value]) -> Option<&Value> {
     let says = |value: &Value, word: &str| value.to_string().to_ascii_lowercase().contains(word);
     let is_linux = |value: &&Value| says(value, "ubuntu") || says(value, "linux");
     let is_elsewhere = |value: &&Value| says(value, "windows") || says(value, "macos");
-    let mut here: Vec<&Value> = values.iter().filter(is_linux).collect();
-    if here.is_empty() {
-        here = values.iter().filter(|it| !is_elsewhere(it)).collect();
+    let mut all: Vec<&Value> = values.iter().collect();
+    // Beside the entry for another machine, which may be the only one that names a system, the others are for Linux.
+    for is_other in [is_for_other_machine, is_tried_out] {
+        if all.iter().any(|it| !is_other(it)) {
+            all.retain(|it| !is_other(it));
+        }
     }
-    if here.iter().any(|it| !is_tried_out(it)) {
-        here.retain(|it| !is_tried_out(it));
+    let mut here: Vec<&Value> = all.iter().copied().filter(is_linux).collect();
+    if here.is_empty() {
+        here = all.iter().copied().filter(|it| !is_elsewhere(it)).collect();
     }
     let stable = here.iter().find(|it| it.as_str() == Some("stable"));
     // The first of those with the same version.
     let newest = here.iter().rev().filter(|it| version(it).is_some()).max_by_key(|it| version(it));
     stable.or(newest).or(here.first()).copied().or(values.first())
+}
+
+/// An entry names a processor that most machines do not have.
+fn is_for_other_machine(entry: &Value) -> bool {
+    const MACHINES: &[&str] = &[
+        "arm", "arm64", "armv7", "armhf", "aarch64", "386", "i386", "i686", "ppc64le", "riscv64",
+        "s390x",
+    ];
+    let text = entry.to_string().to_ascii_lowercase();
+    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    words.any(|word| MACHINES.contains(&word))
 }
 
 /// An entry that may fail.

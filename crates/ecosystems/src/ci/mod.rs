@@ -15,6 +15,7 @@ mod functions;
 mod gitlab;
 mod gitlab_rules;
 mod matrix;
+mod needs;
 mod other;
 mod servers;
 mod shell;
@@ -31,7 +32,9 @@ use crate::setup::{Note, Source, Version};
 
 pub(crate) use behind::{behind, is_about_tests, is_about_text, needs_more_by_script};
 pub(crate) use builds::{Build, before, scripts};
-pub(crate) use classify::{is_system_only, needs_more, only_builds, system_packages, what_more};
+pub(crate) use classify::{is_system_only, only_builds, purpose, system_packages};
+pub(crate) use needs::{needs_more, what_more};
+pub(crate) use other::TRAVIS;
 pub use tasks::{Target, targets};
 
 /// Most workflow files, jobs of one file and steps of one job that are read.

@@ -6,10 +6,13 @@ use serde_json::Value;
 
 use super::actions::entries;
 use super::shell::{self, Session};
-use super::{CiPlan, CiStep, Job, MAX_STEPS, StepPurpose, classify, servers};
+use super::{CiPlan, CiStep, Job, MAX_STEPS, StepPurpose, classify, needs, servers};
 use crate::files::{Files, line_of};
 use crate::read::{self, scalar, scalars};
 use crate::setup::Source;
+
+/// Travis's file.
+pub(crate) const TRAVIS: &str = ".travis.yml";
 
 fn document(files: &Files<'_>, path: &str, plan: &mut CiPlan) -> Option<(String, Value)> {
     let text = files.text(path)?;
@@ -23,7 +26,7 @@ fn document(files: &Files<'_>, path: &str, plan: &mut CiPlan) -> Option<(String,
 }
 
 pub(super) fn travis(files: &Files<'_>, plan: &mut CiPlan) {
-    const PATH: &str = ".travis.yml";
+    const PATH: &str = TRAVIS;
     let Some((text, file)) = document(files, PATH, plan) else { return };
     for tool in ["python", "node_js", "go", "ruby", "php", "rust", "jdk"] {
         let newest = file.get(tool).map(scalars).unwrap_or_default().pop();
@@ -88,7 +91,7 @@ pub(super) fn simple(
         let is_lost = session.folder.is_none().then_some("runs in a folder that is not known");
         let is_for = classify::is_for(&command);
         let used = match is_for {
-            StepPurpose::Test => classify::without_comparison(&command),
+            StepPurpose::Test => needs::without_comparison(&command),
             _ => &command,
         };
         let (folder, inside) = shell::into_folder(session.folder.clone().unwrap_or_default(), used);
@@ -99,7 +102,7 @@ pub(super) fn simple(
         CiStep {
             is_for,
             builds: classify::builds(&whole),
-            may_fail: false,
+            may_fail: needs::never_fails(&command),
             unusable: unusable.or(is_lost).map(str::to_owned),
             folder,
             shell: shell(&whole),

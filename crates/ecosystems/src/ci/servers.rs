@@ -1,7 +1,7 @@
 //! Servers that a step of CI starts and leaves running for the tests after it. A check has a fresh container, so the start
 //! belongs to it; where it cannot be done here, the tests could only fail, and are no check.
 
-use super::{Build, CiStep, Job, StepPurpose, classify};
+use super::{Build, CiStep, Job, StepPurpose, needs};
 
 /// Most steps from the first start up to the tests, and bytes of one.
 const MAX_STEPS: usize = 6;
@@ -33,7 +33,7 @@ pub(super) fn started(before: &[CiStep]) -> Option<Vec<Build>> {
         steps.filter(|step| step.is_for == StepPurpose::Other || starts(step)).collect();
     let can_run = |step: &&CiStep| {
         step.unusable.is_none()
-            && !classify::needs_more(&step.command)
+            && !needs::needs_more(&step.command)
             && step.command.len() <= MAX_COMMAND
     };
     (steps.len() <= MAX_STEPS && steps.iter().all(can_run))

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::actions::{MAX_INPUTS, as_text, entries, given};
 use super::expressions::{ExpressionValues, is_true, resolve, runs};
-use super::{CiPlan, CiStep, Job, MAX_STEPS, StepPurpose, classify, shell};
+use super::{CiPlan, CiStep, Job, MAX_STEPS, StepPurpose, classify, needs, shell};
 use crate::files::{self, Files, line_of};
 use crate::read::{self, runner_scalar, scalar, scalars};
 use crate::setup::Source;
@@ -42,6 +42,8 @@ const WRAPPERS: &[(&str, &str)] = &[
 const MAX_DEPTH: usize = 5;
 /// Most actions of the repository that the steps of a job come to.
 const MAX_ACTIONS: usize = 40;
+
+const ANOTHER: &str = "is about another repository";
 
 /// A version that an action installs.
 pub(super) struct SetupVersion {
@@ -269,11 +271,15 @@ impl<'a> StepReader<'a> {
             refuse(format!("reads the file `${name}`, which something else makes"));
         }
         let is_for = classify::is_for(&resolved);
+        let never_fails = needs::never_fails(&resolved);
         let resolved = match is_for {
-            StepPurpose::Test => classify::without_comparison(&resolved),
+            StepPurpose::Test => needs::without_comparison(&resolved),
             _ => resolved.trim_end(),
         };
         let (folder, command) = shell::into_folder(folder.unwrap_or_default(), resolved);
+        if self.goes_elsewhere(&folder, &command) {
+            refuse(ANOTHER.to_owned());
+        }
         if is_for == StepPurpose::Test && !self.has_folder(&folder, &command, job) {
             refuse(outside.to_owned());
         }
@@ -291,7 +297,7 @@ impl<'a> StepReader<'a> {
             shell,
             is_for,
             builds,
-            may_fail: self.may_fail || self.says_may_fail(step),
+            may_fail: self.may_fail || self.says_may_fail(step) || never_fails,
             unusable,
             why: Source { file: self.path.clone(), line: first, rule: format!("job {}", job.name) },
         }
@@ -321,6 +327,14 @@ impl<'a> StepReader<'a> {
             }
         }
         (environment, unknown)
+    }
+
+    /// A line of the command goes to the checkout of another repository.
+    fn goes_elsewhere(&self, folder: &str, command: &str) -> bool {
+        let parts = command.lines().flat_map(|line| line.split("&&")).map(str::trim);
+        let targets = parts.filter_map(|part| part.strip_prefix("cd "));
+        let mut folders = targets.filter_map(|path| files::resolve(folder, path.trim()));
+        folders.any(|folder| self.checkouts.is_other(&folder))
     }
 
     /// The folder that the command is for is in the tree, or an earlier step seems to make it.
@@ -365,23 +379,31 @@ impl Checkouts {
         }
     }
 
+    /// A folder of the workspace is one of another repository.
+    fn is_other(&self, folder: &str) -> bool {
+        self.others.iter().any(|other| below(folder, other).is_some())
+    }
+
     /// A folder of the workspace as one of the tree.
     ///
     /// # Errors
     /// Why the folder is not in the tree.
     fn inside(&self, folder: String) -> Result<String, String> {
-        let below = |of: &str| match folder.strip_prefix(of) {
-            Some("") => Some(String::new()),
-            Some(rest) => rest.strip_prefix('/').map(str::to_owned),
-            None => None,
-        };
-        if self.others.iter().any(|other| below(other).is_some()) {
-            return Err("is about another repository".to_owned());
+        if self.is_other(&folder) {
+            return Err(ANOTHER.to_owned());
         }
         match &self.own {
-            Some(own) => below(own).ok_or_else(|| "runs beside the repository".to_owned()),
+            Some(own) => below(&folder, own).ok_or_else(|| "runs beside the repository".to_owned()),
             None => Ok(folder),
         }
+    }
+}
+
+/// A folder as seen from another one that it is in.
+fn below(folder: &str, of: &str) -> Option<String> {
+    match folder.strip_prefix(of)? {
+        "" => Some(String::new()),
+        rest => rest.strip_prefix('/').map(str::to_owned),
     }
 }
 

@@ -11,6 +11,7 @@ mod absent;
 mod node;
 mod others;
 mod python;
+mod tox;
 mod versions;
 
 use std::cell::RefCell;
@@ -236,7 +237,7 @@ pub fn detect(tree: &dyn Tree) -> SetupPlan {
     let written = steps_of(&ci, |job| job.is_for_agents);
     let manager = node::manager_before(&files, &written);
     plan.steps.extend(written);
-    rules(&files, &notes, &mut plan);
+    rules((&files, &ci), &notes, &mut plan);
     if let Some(manager) = manager {
         plan.steps.insert(system, manager);
     }
@@ -333,11 +334,19 @@ fn steps_of(ci: &CiPlan, is_wanted: impl Fn(&ci::Job) -> bool) -> Vec<Step> {
     steps
 }
 
-fn rules(files: &Files<'_>, notes: &RefCell<Vec<Note>>, plan: &mut SetupPlan) {
+fn rules((files, ci): (&Files<'_>, &CiPlan), notes: &RefCell<Vec<Note>>, plan: &mut SetupPlan) {
     let written: String = plan.steps.iter().map(|step| format!("{}\n", step.command)).collect();
     let mut nested = 0;
     let mut left_out = Vec::new();
+    let mut known: Vec<String> = Vec::new();
     for folder in packages::folders(files) {
+        // What tests only read is not installed, unless CI does something there.
+        if packages::is_beside_code(&folder)
+            && known.iter().any(|above| is_below(&folder, above))
+            && !ci.steps().any(|step| names_folder(step, &folder))
+        {
+            continue;
+        }
         if nested >= MAX_NESTED {
             left_out.push(folder);
             continue;
@@ -365,11 +374,28 @@ fn rules(files: &Files<'_>, notes: &RefCell<Vec<Note>>, plan: &mut SetupPlan) {
             }
         }
         nested += usize::from(has_steps && !folder.is_empty());
+        if has_steps {
+            known.push(folder);
+        }
     }
     if !left_out.is_empty() {
         let text = format!("{} more packages are not set up: {}", left_out.len(), some(&left_out));
         notes.borrow_mut().push(Note { file: String::new(), text });
     }
+}
+
+fn is_below(folder: &str, above: &str) -> bool {
+    above.is_empty() || folder.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// A step runs in a folder, or its words name it.
+fn names_folder(step: &ci::CiStep, folder: &str) -> bool {
+    let is_end = |c: char| c.is_whitespace() || "'\";&|()=".contains(c);
+    let mut words = step.command.split(is_end).map(|word| word.trim_start_matches("./"));
+    let inside = join(&step.folder, "");
+    let inside = folder.strip_prefix(&inside).unwrap_or(folder);
+    step.folder == folder
+        || words.any(|word| word.trim_end_matches('/') == inside || is_below(word, inside))
 }
 
 /// The first names of a list.

@@ -17,7 +17,8 @@ fn with_lock(lock: &str, frozen: &str, free: &str) -> String {
 }
 
 pub(super) fn cargo(package: &Package<'_>) -> Vec<Step> {
-    if !package.has("Cargo.toml") {
+    let is_wanted = |text: String| package.folder.is_empty() || !packages::is_fuzzed(&text);
+    if !package.text("Cargo.toml").is_some_and(is_wanted) {
         return Vec::new();
     }
     let step = |file, command| package.step(Ecosystem::Rust, file, "cargo fetch", command);
@@ -106,7 +107,12 @@ pub(super) fn maven(package: &Package<'_>) -> Vec<Step> {
 pub(super) fn gradle(package: &Package<'_>) -> Vec<Step> {
     let builds = ["build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"];
     let Some(file) = builds.into_iter().find(|name| package.has(name)) else { return Vec::new() };
-    let program = if package.has("gradlew") { "sh ./gradlew" } else { "gradle" };
+    let has_script = package.has("gradlew");
+    let mut texts = builds.iter().filter_map(|name| package.text(name));
+    if !has_script && texts.any(|text| packages::is_for_android(&text)) {
+        return Vec::new();
+    }
+    let program = if has_script { "sh ./gradlew" } else { "gradle" };
     let command = format!(
         "{program} --no-daemon --console=plain testClasses || exit 1\n\
          {program} --no-daemon --console=plain --continue test --tests NoSuchTest >/dev/null 2>&1 || true"
@@ -118,7 +124,11 @@ pub(super) fn dotnet(package: &Package<'_>) -> Vec<Step> {
     let names = package.files.files(package.folder);
     let ending =
         |ends: &[&str]| names.iter().find(|name| ends.iter().any(|end| name.ends_with(end)));
-    let solution = ending(&[".sln", ".slnx"]);
+    let is_of_dotnet = |name: &&String| {
+        packages::is_solution(name)
+            && package.text(name).is_some_and(|it| packages::is_of_dotnet(&it))
+    };
+    let solution = names.iter().find(is_of_dotnet);
     // Projects below a solution are in it.
     let has_solution = packages::has_solution_above(package.files, package.folder);
     let project = || ending(&[".csproj", ".fsproj", ".vbproj"]).filter(|_| !has_solution);

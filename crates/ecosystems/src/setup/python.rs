@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Package, Step};
+use super::{Package, Step, tox};
 use crate::files::quote;
 use crate::read;
 use crate::registries::Ecosystem;
@@ -285,7 +285,7 @@ fn names_extra(text: &str, file: &str, extra: &str) -> bool {
 fn tool_requirements(package: &Package<'_>) -> Vec<(&'static str, Vec<String>)> {
     let mut found = Vec::new();
     if let Some(text) = package.text("tox.ini") {
-        let words = tox(&text);
+        let words = tox::dependencies(&text);
         if !words.is_empty() {
             found.push(("tox.ini", words));
         }
@@ -297,36 +297,6 @@ fn tool_requirements(package: &Package<'_>) -> Vec<(&'static str, Vec<String>)> 
         }
     }
     found
-}
-
-fn tox(text: &str) -> Vec<String> {
-    let mut in_section = false;
-    let mut in_deps = false;
-    let mut words = Vec::new();
-    for line in text.lines().take(2_000) {
-        if line.starts_with('[') {
-            in_section = line.trim() == "[testenv]";
-            in_deps = false;
-            continue;
-        }
-        let value = match line.split_once('=') {
-            Some((name, value)) if !line.starts_with([' ', '\t']) => {
-                in_deps = in_section && name.trim() == "deps";
-                value
-            }
-            _ => line,
-        };
-        let value = value.split(" #").next().unwrap_or_default().trim();
-        let is_conditional = value.contains(": ") || value.contains('{') || value.starts_with('#');
-        if in_deps && !value.is_empty() && !is_conditional && words.len() < 60 {
-            match value.strip_prefix("-r") {
-                Some(file) => words.push(format!("-r {}", quote(file.trim()))),
-                None if value.starts_with('-') => {}
-                None => words.push(quote(&value.replace(' ', ""))),
-            }
-        }
-    }
-    words
 }
 
 /// `session.install("pytest", "hypothesis")`: literal strings only.

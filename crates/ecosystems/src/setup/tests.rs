@@ -55,6 +55,41 @@ fn lock_files_and_manifests_name_the_command() {
 }
 
 #[test]
+fn what_tests_only_read_is_not_installed() {
+    let project = "[project]\nname = \"x\"\n";
+    let fuzzed = "[package.metadata]\ncargo-fuzz = true\n";
+    let workflow = |run: &str| {
+        format!(
+            "on: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    steps:\n      - run: {run}\n"
+        )
+    };
+    let root = "pyproject.toml: pip install -e";
+    let rows = [
+        ("pytest", vec![root]),
+        ("npm install --prefix tests/site", vec![root, "tests/site/package.json: npm install"]),
+    ];
+    for (run, expected) in rows {
+        let workflow = workflow(run);
+        let files = [
+            (".github/workflows/ci.yml", workflow.as_str()),
+            ("pyproject.toml", project),
+            ("tests/site/package.json", r#"{"dependencies": {"a": "1"}}"#),
+            ("tests/test_data/fake/setup.py", ""),
+            ("test cases/1 basic/Cargo.toml", "[package]"),
+            ("fuzz/Cargo.toml", fuzzed),
+            ("support/build.gradle", "apply plugin: 'com.android.library'"),
+            ("windows/one.sln", "one.vcxproj"),
+        ];
+        assert_eq!(rules(&files), expected, "{run}");
+    }
+    // Where nothing else is there, it may be all that there is.
+    assert_eq!(rules(&[("tests/go.mod", "")]), ["tests/go.mod: go mod download"]);
+    let deno = r#"{"workspace": ["./one"]}"#;
+    let files = [("deno.json", deno), ("one/deno.json", "{}")];
+    assert_eq!(rules(&files), ["deno.json: deno install"]);
+}
+
+#[test]
 fn only_jobs_that_give_a_check_have_their_install_steps_run() {
     let job = |name: &str, more: &str, runs: &[&str]| {
         let steps: String = runs.iter().map(|run| format!("      - run: {run}\n")).collect();
