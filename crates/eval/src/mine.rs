@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::candidate::{Candidate, Patches, Task, patches};
 use crate::collection::Collection;
+use crate::collection::Refusal;
 pub use crate::collection::skipped_file;
 use crate::instance::Instance;
-use crate::statement::{self, Statement};
+use crate::statement::{self, Message, Statement};
 use crate::test_states::TestStates;
 use crate::verdict::deciding_tests;
 use patchwright_base::error::{Failure, FailureKind, Result};
@@ -21,12 +22,15 @@ use patchwright_base::ui::Ui;
 use patchwright_config::Config;
 use patchwright_forge::RepositoryId;
 use patchwright_git::clone::Repo;
-use patchwright_git::{Oid, blocking, commit};
+use patchwright_git::{GitError, Oid, blocking, commit};
 use patchwright_task::measure::{Measured, Measurement, measure};
 use patchwright_task::run::RunEnvironment;
 use patchwright_task::workspace::Workspace;
 use patchwright_task::world::World;
 use patchwright_types::evidence::CheckRun;
+
+/// Commits of a merge whose messages are told.
+const MAX_MERGED: usize = 20;
 
 /// The number that GitHub's ways of merging leave in a message.
 static PULL_REQUEST: LazyLock<Regex> = LazyLock::new(|| {
@@ -68,7 +72,7 @@ pub struct Mine {
 }
 
 /// What came of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mined {
     /// Commits, or pull requests, that were looked at, now or before.
     pub looked_at: usize,
@@ -76,6 +80,8 @@ pub struct Mined {
     pub instances: usize,
     /// Of how many none could be made, for the reasons in the other file.
     pub skipped: usize,
+    /// Why the search has ended early, where the tests of several commits in a row could not be run.
+    pub unrunnable: Option<String>,
 }
 
 /// Who mines.
@@ -109,7 +115,7 @@ impl Miner<'_> {
         let commits =
             listed.map_err(|err| Failure::machine("the history cannot be read").caused_by(err))?;
         for commit in commits {
-            if collection.ids.len() >= mine.most {
+            if collection.is_over(mine.most) {
                 break;
             }
             collection.mined.looked_at += 1;
@@ -145,17 +151,16 @@ impl Miner<'_> {
         repo: &Repo,
         candidate: &Candidate,
         taken: &BTreeSet<String>,
-    ) -> Result<std::result::Result<Instance, String>> {
+    ) -> Result<std::result::Result<Instance, Refusal>> {
         self.ui.say(&format!("trying {}: {}", candidate.after.short(), candidate.title));
         let (before, after) = match self.try_tests(mine, candidate).await? {
             Ok(tried) => tried,
             Err(why) => return Ok(Err(why)),
         };
-        let (fail_to_pass, pass_to_pass) =
-            deciding_tests(&TestStates::of(&before), &TestStates::of(&after));
+        let states = TestStates::of(&after);
+        let (fail_to_pass, pass_to_pass) = deciding_tests(&TestStates::of(&before), &states);
         if fail_to_pass.is_empty() {
-            let why = "no test fails without the code and passes with it".to_owned();
-            return Ok(Err(why));
+            return Ok(Err(undecided(&states, &pass_to_pass)));
         }
         let told = match &candidate.task {
             Task::Known(statement) => Some(statement.clone()),
@@ -165,7 +170,7 @@ impl Miner<'_> {
             }
         };
         let Some(Statement { text, source }) = told else {
-            return Ok(Err("nothing says what the task was".to_owned()));
+            return Ok(Err(Refusal::Tests("nothing says what the task was".to_owned())));
         };
         let time = commit::time_of(repo, candidate.after);
         Ok(Ok(Instance {
@@ -192,7 +197,7 @@ impl Miner<'_> {
         &self,
         mine: &Mine,
         candidate: &Candidate,
-    ) -> Result<std::result::Result<Tried, String>> {
+    ) -> Result<std::result::Result<Tried, Refusal>> {
         // What a killed call has measured there is not measured again.
         let work = self.world.state.join("mine").join(candidate.after.to_string());
         let environment = RunEnvironment { out: Some(work.clone()), ..self.environment.clone() };
@@ -212,12 +217,15 @@ impl Miner<'_> {
         }
         match tried {
             Ok(Measured::Checks { after, .. }) if after.is_empty() => {
-                Ok(Err("the repository has no checks that could be run".to_owned()))
+                let why = "the repository has no checks that could be run";
+                Ok(Err(Refusal::Unrunnable(why.to_owned())))
             }
             Ok(Measured::Checks { before, after }) => Ok(Ok((before, after))),
-            Ok(Measured::NotApplicable(why)) => Ok(Err(why)),
+            Ok(Measured::NotApplicable(why)) => Ok(Err(Refusal::Tests(why))),
             // What is wrong with this commit says nothing about the next one.
-            Err(failure) if failure.kind == FailureKind::Usage => Ok(Err(failure.to_string())),
+            Err(failure) if failure.kind == FailureKind::Usage => {
+                Ok(Err(Refusal::Tests(failure.to_string())))
+            }
             Err(failure) => Err(failure),
         }
     }
@@ -226,18 +234,34 @@ impl Miner<'_> {
 /// The checks before and after.
 type Tried = (Vec<CheckRun>, Vec<CheckRun>);
 
+/// Why no test decides.
+fn undecided(after: &TestStates, pass_to_pass: &[String]) -> Refusal {
+    if let Some(why) = after.unrunnable.first() {
+        return Refusal::Unrunnable(format!("its tests cannot be run here: {why}"));
+    }
+    if pass_to_pass.is_empty() {
+        // So it looks where packages are missing that the tests load.
+        return Refusal::Unrunnable("no test passes here, with the code either".to_owned());
+    }
+    Refusal::Tests("no test fails without the code and passes with it".to_owned())
+}
+
 /// A commit as a candidate, or why it is none.
 async fn of_commit(
     repo: &Repo,
     commit: Oid,
     max_lines: u64,
-) -> Result<std::result::Result<Candidate, String>> {
+) -> Result<std::result::Result<Candidate, Refusal>> {
     let reading = repo.clone();
-    let facts = blocking(move || commit::read(&reading, commit)).await.map_err(|err| {
+    let read = blocking(move || {
+        let merged = commit::merged_messages(&reading, commit, MAX_MERGED);
+        Ok::<_, GitError>((commit::read(&reading, commit)?, merged?))
+    });
+    let (facts, merged) = read.await.map_err(|err| {
         Failure::machine(format!("the commit {} cannot be read", commit.short())).caused_by(err)
     })?;
     let Some(before) = facts.parents.first().copied() else {
-        return Ok(Err("it has no parent".to_owned()));
+        return Ok(Err(Refusal::Change("it has no parent".to_owned())));
     };
     let patches = patches(repo, before, commit, max_lines).await?;
     Ok(patches.map(|Patches { code, tests }| Candidate {
@@ -245,7 +269,7 @@ async fn of_commit(
         after: commit,
         title: text::line(facts.message.lines().next().unwrap_or_default()),
         number: pull_request_of(&facts.message),
-        task: Task::Message(facts.message),
+        task: Task::Message(Message { own: facts.message, merged }),
         patch: code,
         tests,
     }))
@@ -302,7 +326,7 @@ mod tests {
             let taken = taken.iter().map(|id| (*id).to_owned()).collect();
             instance_id("acme/web", &candidate, &taken)
         };
-        let by_message = || Task::Message(String::new());
+        let by_message = || Task::Message(Message::default());
         assert_eq!(named(Some(7), by_message(), &[]), "acme__web-7");
         assert_eq!(named(Some(7), by_message(), &["acme__web-7"]), "acme__web-2222222222");
         assert_eq!(named(None, by_message(), &[]), "acme__web-2222222222");

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use chrono::DateTime;
 
 use crate::candidate::{Candidate, Patches, Task, patches};
-use crate::collection::Collection;
+use crate::collection::{Collection, Refusal};
 use crate::instance::Instance;
 use crate::mine::{Mine, Miner};
 use crate::statement::{self, MAX_STATEMENT, Statement};
@@ -47,7 +47,7 @@ impl Miner<'_> {
         let most = usize::try_from(mine.commits).unwrap_or(usize::MAX);
         let pulls = forge.pull_requests_since(repository, DateTime::UNIX_EPOCH, most).await?;
         for pull in pulls {
-            if collection.ids.len() >= mine.most {
+            if collection.is_over(mine.most) {
                 break;
             }
             collection.mined.looked_at += 1;
@@ -73,7 +73,8 @@ impl Miner<'_> {
         let reviews = statement::found(forge.reviews(repository, pull.number).await)?;
         let reviews = of_others(reviews.unwrap_or_default(), pull);
         if reviews.is_empty() {
-            return collection.add(head, Err("nobody has reviewed it".to_owned()), self.ui);
+            let why = Refusal::Change("nobody has reviewed it".to_owned());
+            return collection.add(head, Err(why), self.ui);
         }
         let workspace = self.open(mine, Some(&pull.head_sha), MAX_COMMITS + 1).await;
         let workspace = workspace.map_err(|failure| match mine.repository.contains("://") {
@@ -84,12 +85,12 @@ impl Miner<'_> {
         })?;
         let rounds = match rounds(&workspace.repo, head, &reviews).await? {
             Ok(rounds) => rounds,
-            Err(why) => return collection.add(head, Err(why), self.ui),
+            Err(why) => return collection.add(head, Err(Refusal::Change(why)), self.ui),
         };
         let threads = statement::found(forge.threads(repository, pull.number).await)?;
         let threads = threads.unwrap_or_default();
         for round in rounds {
-            if collection.ids.len() >= mine.most {
+            if collection.is_over(mine.most) {
                 break;
             }
             if !collection.knows(round.after) {
@@ -98,7 +99,7 @@ impl Miner<'_> {
                     .filter(|review| commit_of(review) == Some(round.before))
                     .collect();
                 let made = match statement_of(pull, &of_round, &threads)? {
-                    None => Err("its review asks for nothing".to_owned()),
+                    None => Err(Refusal::Change("its review asks for nothing".to_owned())),
                     Some(told) => {
                         let ids = &collection.ids;
                         self.of_round(mine, &workspace.repo, pull, round, told, ids).await?
@@ -118,11 +119,11 @@ impl Miner<'_> {
         round: Round,
         told: Statement,
         taken: &BTreeSet<String>,
-    ) -> Result<std::result::Result<Instance, String>> {
+    ) -> Result<std::result::Result<Instance, Refusal>> {
         let Round { before, after, has_merges } = round;
         if has_merges {
             let why = "another branch was merged into it after the review";
-            return Ok(Err(why.to_owned()));
+            return Ok(Err(Refusal::Change(why.to_owned())));
         }
         let Patches { code, tests } = match patches(repo, before, after, mine.max_lines).await? {
             Ok(patches) => patches,

@@ -23,6 +23,16 @@ static CLOSES: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a fixed pattern")
 });
 
+/// What git and GitHub say of a merge.
+const MERGES: &[&str] = &[
+    "merge pull request #",
+    "merge branch '",
+    "merge branches '",
+    "merge remote-tracking branch '",
+    "merge tag '",
+    "merge commit '",
+];
+
 /// Lines that people or GitHub add for other readers.
 const TRAILERS: &[&str] = &["signed-off-by:", "co-authored-by:", "reviewed-by:", "cc:"];
 
@@ -34,6 +44,15 @@ pub(crate) struct Statement {
     pub source: &'static str,
 }
 
+/// What commits say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Message {
+    /// That of the commit itself.
+    pub own: String,
+    /// Those of the commits that it merges, where it is a merge.
+    pub merged: Vec<String>,
+}
+
 /// The best statement that there is; none where nobody has said anything.
 ///
 /// # Errors
@@ -42,11 +61,11 @@ pub(crate) async fn of(
     world: &World,
     issues: Option<&RepositoryId>,
     pull_request: Option<u64>,
-    message: &str,
+    message: &Message,
 ) -> Result<Option<Statement>> {
     let Some(repository) = issues else { return Ok(of_message(message)) };
     let forge = world.forge()?.as_ref();
-    let mut words = message.to_owned();
+    let mut words = format!("{}\n{}", message.own, message.merged.join("\n"));
     let mut by_pull_request = None;
     if let Some(number) = pull_request
         && let Some(pull) = found(forge.pull_request(repository, number).await)?
@@ -94,17 +113,30 @@ fn told(title: &str, body: &str, source: &'static str) -> Option<Statement> {
     (!text.is_empty()).then_some(Statement { text, source })
 }
 
-/// The message, without GitHub's line about the merge and without trailers.
-fn of_message(message: &str) -> Option<Statement> {
+/// The message; of a merge that has no more than a title, those of what it merges as well.
+fn of_message(message: &Message) -> Option<Statement> {
+    let own = told_by(&message.own);
+    let mut parts: Vec<String> = own.clone().into_iter().collect();
+    if own.is_none_or(|own| !own.contains('\n')) {
+        for part in message.merged.iter().filter_map(|message| told_by(message)) {
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+    }
+    let text = hidden::head(&parts.join("\n\n"), MAX_STATEMENT).to_owned();
+    (!text.is_empty()).then_some(Statement { text, source: "commit" })
+}
+
+/// A message without what git or GitHub says of a merge, and without trailers.
+fn told_by(message: &str) -> Option<String> {
     let clean = clean_message(message);
     let lines = clean.lines().filter(|line| {
         let lower = line.trim().to_lowercase();
-        !lower.starts_with("merge pull request #")
-            && !TRAILERS.iter().any(|trailer| lower.starts_with(trailer))
+        !MERGES.iter().chain(TRAILERS).any(|beginning| lower.starts_with(beginning))
     });
-    let text = lines.collect::<Vec<_>>().join("\n");
-    let text = hidden::head(text.trim(), MAX_STATEMENT).to_owned();
-    (!text.is_empty()).then_some(Statement { text, source: "commit" })
+    let text = lines.collect::<Vec<_>>().join("\n").trim().to_owned();
+    (!text.is_empty()).then_some(text)
 }
 
 #[cfg(test)]
@@ -119,9 +151,26 @@ mod tests {
 
     #[test]
     fn a_message_is_told_without_what_is_for_others() {
-        let message = "Merge pull request #12 from acme/fix\n\nFix the sum\n\nSigned-off-by: A <a@example.org>\n";
-        let statement = of_message(message).unwrap();
+        let own = "Merge pull request #12 from acme/fix\n\nFix the sum\n\nSigned-off-by: A <a@example.org>\n";
+        let statement = of_message(&Message { own: own.to_owned(), merged: Vec::new() }).unwrap();
         assert_eq!((statement.text.as_str(), statement.source), ("Fix the sum", "commit"));
-        assert_eq!(of_message("Merge pull request #12 from acme/fix\n"), None);
+        let own = "Merge pull request #12 from acme/fix\n".to_owned();
+        assert_eq!(of_message(&Message { own, merged: Vec::new() }), None);
+    }
+
+    #[test]
+    fn of_a_merge_that_says_little_what_it_merges_is_told() {
+        let told = |own: &str| {
+            let merged =
+                ["Fix the sum\n\n1 + 1 was 3.\n", "Merge branch 'main' into fix\n", "Test it\n"];
+            let merged = merged.map(str::to_owned).to_vec();
+            of_message(&Message { own: own.to_owned(), merged }).unwrap().text
+        };
+        let all = "Fix the sum\n\n1 + 1 was 3.\n\nTest it";
+        assert_eq!(told("Merge branch 'fix'\n"), all);
+        let with_title = told("Merge pull request #12 from acme/fix\n\nSums\n");
+        assert_eq!(with_title, format!("Sums\n\n{all}"));
+        let with_body = "Merge pull request #12 from acme/fix\n\nSums\n\nThey were wrong.\n";
+        assert_eq!(told(with_body), "Sums\n\nThey were wrong.");
     }
 }

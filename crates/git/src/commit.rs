@@ -2,7 +2,7 @@
 //! what a model or a container says. Signatures are in [`super::signing`].
 
 use chrono::{DateTime, Utc};
-use git2::{Signature, Time};
+use git2::{Signature, Sort, Time};
 
 use super::repo::Repo;
 use super::{GitError, Oid, signing};
@@ -188,6 +188,38 @@ pub fn first_parents(repo: &Repo, tip: Oid, most: usize) -> Result<Vec<Oid>, Git
         next = found.parent_id(0).ok().map(Oid);
     }
     Ok(commits)
+}
+
+/// The messages of the commits that a merge brings along, the oldest first and other merges aside, as far as they are here:
+/// the `most` newest. None of a commit that is no merge.
+///
+/// # Errors
+/// When the commit is not here.
+pub fn merged_messages(repo: &Repo, merge: Oid, most: usize) -> Result<Vec<String>, GitError> {
+    let facts = read(repo, merge)?;
+    let Some((first, others)) = facts.parents.split_first().filter(|(_, it)| !it.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let git = repo.git()?;
+    let mut walk = git.revwalk()?;
+    walk.set_sorting(Sort::TOPOLOGICAL)?;
+    walk.hide(first.0)?;
+    for other in others {
+        walk.push(other.0)?;
+    }
+    let mut messages = Vec::new();
+    // The history may end here, as that of a shallow clone does.
+    for commit in walk.map_while(std::result::Result::ok) {
+        let Ok(facts) = read(repo, Oid(commit)) else { break };
+        if facts.parents.len() <= 1 {
+            messages.push(facts.message);
+        }
+        if messages.len() >= most {
+            break;
+        }
+    }
+    messages.reverse();
+    Ok(messages)
 }
 
 /// What a commit says.

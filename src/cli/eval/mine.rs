@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use patchwright_base::env::Env;
-use patchwright_base::error::{FailureKind, Result};
+use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_eval::evaluate::Repositories;
@@ -117,10 +117,28 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         skipped_file(&wanted.out).display()
     ));
     ui.data(&format!("{}: {}", wanted.out.display(), counted(made.instances, "instance")));
+    if let Some(why) = made.unrunnable {
+        return unrunnable(&why, made.instances, ui);
+    }
     Ok(match made.instances {
         0 => FailureKind::NothingToDo.exit_code(),
         _ => 0,
     })
+}
+
+/// The search has ended early.
+fn unrunnable(why: &str, instances: usize, ui: Ui) -> Result<u8> {
+    let what = format!(
+        "looked no further, because tests of several commits in a row cannot be run: {why}"
+    );
+    let hint = "`-v` shows what setup and the checks say; name what they need with `--setup`, `--setup-allow` and `--image`, \
+                the command with `--verify`, and call it again, which tries these commits again";
+    if instances == 0 {
+        return Err(Failure::sandbox(what).hint(hint));
+    }
+    ui.warn(&what);
+    ui.warn(hint);
+    Ok(0)
 }
 
 /// `owner/name`, as far as it can be known.
