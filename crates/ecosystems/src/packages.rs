@@ -54,6 +54,12 @@ pub fn is_vendored(name: &str) -> bool {
     VENDORED.contains(&name)
 }
 
+/// `example-plugin` shows others what to do, and what it installs may change what the tests of the project see.
+fn is_foreign(name: &str) -> bool {
+    let first = name.split(['-', '_']).next();
+    FOREIGN.contains(&name) || matches!(first, Some("example" | "examples" | "sample" | "samples"))
+}
+
 const MANIFESTS: &[&str] = &[
     "Cargo.toml",
     "package.json",
@@ -84,7 +90,7 @@ pub(crate) fn folders(files: &Files<'_>) -> Vec<String> {
             for name in files.folders(folder) {
                 if name.starts_with('.')
                     || is_vendored(&name)
-                    || FOREIGN.contains(&name.as_str())
+                    || is_foreign(&name)
                     || walked >= MAX_FOLDERS
                 {
                     continue;

@@ -75,6 +75,7 @@ fn what_tests_only_read_is_not_installed() {
             ("pyproject.toml", project),
             ("tests/site/package.json", r#"{"dependencies": {"a": "1"}}"#),
             ("tests/test_data/fake/setup.py", ""),
+            ("example-plugin/setup.py", ""),
             ("test cases/1 basic/Cargo.toml", "[package]"),
             ("fuzz/Cargo.toml", fuzzed),
             ("support/build.gradle", "apply plugin: 'com.android.library'"),
