@@ -165,7 +165,7 @@ fn beside(files: &Files<'_>, ci: &CiPlan, kinds: &[(String, &Kind)], plan: &mut 
     for (job, step) in usable(ci).filter(|(_, step)| !kinds.iter().any(|kind| is_of(step, kind))) {
         let is_enough =
             taken.len() == MAX_OF_CI || (!taken.is_empty() && needs_services(job, plan));
-        if is_enough || taken.iter().any(|known| is_other_part(*known, (job, step))) {
+        if is_enough || taken.iter().any(|known| is_same(*known, (job, step))) {
             continue;
         }
         let behind = ci::behind(files, &step.folder, &step.command);
@@ -178,6 +178,12 @@ fn beside(files: &Files<'_>, ci: &CiPlan, kinds: &[(String, &Kind)], plan: &mut 
         }
     }
     without_named(plan);
+}
+
+/// A step is another part of the tests of one that is taken, or the same command in a job that builds otherwise.
+fn is_same(known: (&Job, &CiStep), (job, step): (&Job, &CiStep)) -> bool {
+    let is_again = (&known.1.command, &known.1.folder) == (&step.command, &step.folder);
+    is_again || is_other_part(known, (job, step))
 }
 
 /// A package below the root that CI tests from there, by its path, has no second check by convention.
@@ -279,7 +285,7 @@ fn unknown(files: &Files<'_>, ci: &CiPlan, plan: &mut CheckPlan) {
     for (job, step) in usable(ci).filter(|(_, step)| is_test(step)) {
         let is_enough =
             plan.checks.len() == MANY || (!plan.checks.is_empty() && needs_services(job, plan));
-        if is_enough || taken.iter().any(|known| is_other_part(*known, (job, step))) {
+        if is_enough || taken.iter().any(|known| is_same(*known, (job, step))) {
             continue;
         }
         let made = of_step(files, ci, (job, step), &|_| true);

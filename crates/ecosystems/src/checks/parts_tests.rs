@@ -138,9 +138,24 @@ fn a_file_of_travis_counts_where_no_other_forge_has_tests() {
 }
 
 #[test]
+fn what_ci_tries_out_with_other_tools_is_tested_once() {
+    let steps =
+        "      - run: npm run test:ci\n  pnpm:\n    steps:\n      - run: pnpm run test:all\n";
+    let workflow = job(steps);
+    let files = [(".github/workflows/ci.yml", workflow.as_str()), ("package.json", NPM)];
+    assert_eq!(found(&files, &[]), ["npm run test:ci"]);
+    let steps = "      - run: ./configure --fast\n      - run: make check\n  plain:\n    steps:\n      - run: ./configure\n      - run: make check\n";
+    let workflow = job(steps);
+    let files = [(".github/workflows/ci.yml", workflow.as_str()), ("Makefile", "check:\n\t./t\n")];
+    assert_eq!(found(&files, &[]), ["./configure --fast && make check"]);
+}
+
+#[test]
 fn gitlab_takes_the_last_of_two_jobs_with_one_name() {
     let text = "test:\n  script: go test ./old\ntest:\n  script: go test -race ./...\n";
     assert_eq!(found(&[(GITLAB, text), ("go.mod", "")], &[]), ["go test -race ./..."]);
+    let windows = text.replace("./...", "./...\n  variables: {MSYSTEM: MINGW64}");
+    assert_eq!(found(&[(GITLAB, &windows), ("go.mod", "")], &[]), ["go test ./..."]);
 }
 
 #[test]

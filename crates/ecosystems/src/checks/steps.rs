@@ -37,6 +37,7 @@ pub(super) fn of_kind(
             found.len() == MAX_OF_CI || (!found.is_empty() && needs_services(job, plan));
         let is_known = |(known, parts): &((&Job, &CiStep), Vec<&CiStep>)| {
             is_other_part(*known, (job, step))
+                || has_other_manager(known.1, step)
                 || parts.iter().any(|known| known.command == step.command)
         };
         if !is_enough && !found.iter().any(is_known) {
@@ -71,6 +72,14 @@ pub(super) fn of_kind(
     plan.notes.extend(runs_without_services(ci, (kind, folder), command));
     let why = Source { file: kind.manifest.to_owned(), line: None, rule: kind.name.to_owned() };
     plan.checks.push(check((command, &builds), folder, CheckOrigin::Convention, why));
+}
+
+/// Two steps start scripts of `package.json` by different programs: CI tries them out, and only one of them has installed here.
+fn has_other_manager<'a>(known: &'a CiStep, step: &'a CiStep) -> bool {
+    const MANAGERS: &[&str] = &["npm", "pnpm", "yarn"];
+    let first = |step: &'a CiStep| step.command.split_whitespace().next();
+    let manager = |step: &'a CiStep| first(step).filter(|word| MANAGERS.contains(word));
+    manager(known).zip(manager(step)).is_some_and(|(one, other)| one != other)
 }
 
 /// Says that a command by convention has none of the services that CI's tests of the same kind have beside them. Which one is

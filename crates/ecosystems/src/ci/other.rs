@@ -86,7 +86,10 @@ pub(super) fn simple(
             .any(|it| command.contains(&format!("${it}")) || command.contains(&format!("_{it}")));
         let unusable =
             is_secret.then_some("uses a secret").or_else(|| classify::unusable(&command));
+        // What MSYS2 reads, which is on Windows.
+        let is_windows = environment.contains_key("MSYSTEM");
         let unusable = unusable
+            .or_else(|| is_windows.then_some("is for another system"))
             .or_else(|| command.contains("$[[").then_some("depends on an input of its file"));
         let is_lost = session.folder.is_none().then_some("runs in a folder that is not known");
         let is_for = classify::is_for(&command);
