@@ -24,6 +24,7 @@ mod rust;
 mod sink;
 mod stopping;
 mod tap;
+mod titles;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;

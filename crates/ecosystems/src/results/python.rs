@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Counts, Runner, Sink, Status, TestResults, regex};
+use super::{Counts, Runner, Sink, Status, TestResults, regex, titles};
 
 /// Progress with names (`-v`), the lines of the short summary (`-r`), and the sections of failures. A
 /// plain `-q` names what failed only. Each run ends with its counts, and another one, in another folder, may have tests of
@@ -46,6 +46,14 @@ fn pytest_run(sink: &mut Sink, lines: &[&str]) {
             test(sink, &found[2], &found[1]);
         } else if let Some(found) = short.captures(line) {
             test(sink, &found[2], &found[1]);
+        }
+    }
+    // Settings of a project may leave them out of the short summary.
+    if let Some(counts) =
+        lines.last().and_then(|line| pytest_summary(line)).filter(|_| bad.is_empty())
+    {
+        for (name, status) in titles::failed(lines, counts) {
+            bad.insert(sink.another(&name, status));
         }
     }
     // The reasons of the short summary are cut to the terminal; the sections have the assertion.
