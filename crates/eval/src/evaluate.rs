@@ -91,6 +91,8 @@ pub struct Left {
     pub failed: Vec<(Key, String)>,
     /// Pieces of work that were not begun.
     pub not_begun: usize,
+    /// What has ended all of it before its time.
+    pub fatal: Option<Failure>,
 }
 
 impl Left {
@@ -112,38 +114,31 @@ struct Shared {
     failures_in_a_row: AtomicU32,
     is_ending: AtomicBool,
     left: Mutex<Left>,
-    /// What ends all of it.
-    fatal: Mutex<Option<Failure>>,
 }
 
 impl Shared {
     /// Says how it went, and keeps what failed.
     fn note(&self, key: Key, done: Result<Row>, ui: Ui) {
-        let name = format!("{} by {}", key.instance_id, key.model);
+        let name = key.in_words();
         match done {
             Ok(row) => {
                 self.failures_in_a_row.store(0, Ordering::Relaxed);
                 let cost = row.used.cost_usd;
-                ui.say(&format!("{name}: {}, ${cost:.2}", row.judgement.verdict.words()));
+                let price =
+                    if row.used.is_of_a_run() { format!(", ${cost:.2}") } else { String::new() };
+                ui.say(&format!("{name}: {}{price}", row.judgement.in_words()));
             }
             Err(failure) => {
                 ui.warn(&format!("{name} has no result: {}", failure.message));
                 let in_a_row = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
-                self.left.lock().failed.push((key, failure.message.clone()));
                 let is_over = matches!(failure.kind, FailureKind::Signal(_));
+                let mut left = self.left.lock();
+                left.failed.push((key, failure.message.clone()));
                 if is_over || in_a_row >= MAX_FAILURES {
                     self.is_ending.store(true, Ordering::Relaxed);
-                    self.fatal.lock().get_or_insert(failure);
+                    left.fatal.get_or_insert(failure);
                 }
             }
-        }
-    }
-
-    /// What is left, or what ended all of it.
-    fn end(self) -> Result<Left> {
-        match self.fatal.into_inner() {
-            Some(failure) => Err(failure),
-            None => Ok(self.left.into_inner()),
         }
     }
 }
@@ -152,9 +147,8 @@ impl Evaluation<'_> {
     /// Does what is not done yet. All instances come before the second trial at one, and all models before the next
     /// instance, so that what is there when it is cut off can be compared.
     ///
-    /// # Errors
-    /// When it is interrupted, nothing can be written, or what fails will fail again.
-    pub async fn run(&self, ledger: Ledger) -> Result<(Ledger, Left)> {
+    /// An interruption, or failures that will come again, end it: see [`Left::fatal`].
+    pub async fn run(&self, ledger: Ledger) -> (Ledger, Left) {
         let jobs = self.jobs(&ledger);
         let (ledger, shared, all) = (Mutex::new(ledger), Shared::default(), jobs.len());
         let begun = jobs.into_iter().enumerate().map(|(at, job)| {
@@ -163,7 +157,7 @@ impl Evaluation<'_> {
         });
         let work = futures_util::stream::iter(begun).buffer_unordered(self.scope.jobs.max(1));
         work.collect::<()>().await;
-        Ok((ledger.into_inner(), shared.end()?))
+        (ledger.into_inner(), shared.left.into_inner())
     }
 
     /// A job, if there is still a reason to begin it.
@@ -174,9 +168,7 @@ impl Evaluation<'_> {
             shared.left.lock().not_begun += 1;
             return;
         }
-        let Key { instance_id, model, trial } = &job.key;
-        let which = if *trial > 1 { format!(", trial {trial}") } else { String::new() };
-        self.ui.say(&format!("{place}: {instance_id} by {model}{which}"));
+        self.ui.say(&format!("{place}: {}", job.key.in_words()));
         let done = Box::pin(self.work(&job, ledger)).await;
         shared.note(job.key, done, self.ui);
     }
@@ -312,8 +304,8 @@ fn used(conclusion: &str, reason: Option<String>, spending: &Spending) -> Used {
 /// Judges changes that were made elsewhere; those that are judged already are left alone.
 ///
 /// # Errors
-/// When one is of no instance, or of one that another of the same model is of; when it is interrupted, nothing can be
-/// written, or what fails will fail again.
+/// When one is of no instance, or of one that another of the same model is of. An interruption, or failures that will
+/// come again, end it: see [`Left::fatal`].
 pub async fn judge_predictions(
     judge: &Judge<'_>,
     instances: &[Instance],
@@ -348,7 +340,7 @@ pub async fn judge_predictions(
             shared.left.lock().not_begun += 1;
             continue;
         }
-        ui.say(&format!("{} of {all}: {} by {}", number + 1, key.instance_id, key.model));
+        ui.say(&format!("{} of {all}: {}", number + 1, key.in_words()));
         let (folder, repository) =
             (ledger.folder_of("judged", &key), repositories.find(&instance.repo));
         let patch = &proposal.prediction.model_patch;
@@ -362,5 +354,5 @@ pub async fn judge_predictions(
         });
         shared.note(key, done, ui);
     }
-    shared.end()
+    Ok(shared.left.into_inner())
 }

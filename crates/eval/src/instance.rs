@@ -1,7 +1,7 @@
 //! Instances and predictions, in the formats of [SWE-bench](https://github.com/SWE-bench/SWE-bench): one JSON object a
 //! line, with the names of its fields. What this program adds, other tools pass over.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -121,7 +121,7 @@ pub fn read(path: &Path) -> Result<Vec<Instance>> {
     Ok(instances)
 }
 
-/// Reads predictions: a line each, or one list.
+/// Reads predictions: a line each, one list, or one object by the names of the instances.
 ///
 /// # Errors
 /// When the file cannot be read, or a prediction is damaged.
@@ -147,6 +147,10 @@ fn read_all<T: for<'de> Deserialize<'de>>(path: &Path, what: &str) -> Result<Vec
     };
     if content.trim_start().starts_with('[') {
         return serde_json::from_str(&content).map_err(|err| damaged(err.line(), err));
+    }
+    // One object of all, by their names.
+    if let Ok(named) = serde_json::from_str::<BTreeMap<String, T>>(&content) {
+        return Ok(named.into_values().collect());
     }
     let lines = content.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines.map(|(at, line)| serde_json::from_str(line).map_err(|err| damaged(at + 1, err))).collect()
@@ -174,6 +178,7 @@ mod tests {
         let written = serde_json::to_string(&read[0]).unwrap();
         assert_eq!(read_text(&written).unwrap(), read);
         assert_eq!(read_text(&format!("[{LINE}]")).unwrap(), read);
+        assert_eq!(read_text(&format!("{{\"a\": {LINE}}}")).unwrap(), read);
     }
 
     #[test]

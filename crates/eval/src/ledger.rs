@@ -1,6 +1,7 @@
 //! What an evaluation has so far, in a folder: proposals and their results, a line each. A line is on disk before the next
 //! step begins, so that a killed evaluation pays for nothing twice.
 
+use std::collections::BTreeSet;
 use std::fs::TryLockError;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use crate::verdict::Judgement;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
 use patchwright_types::dollars;
+use patchwright_types::outcome::Spending;
 
 /// Settings in which two configurations may differ and be the same evaluation.
 const NO_MATTER: &[&str] = &["model", "sources", "notes"];
@@ -24,6 +26,15 @@ pub struct Key {
     pub model: String,
     /// From 1.
     pub trial: u32,
+}
+
+impl Key {
+    /// For people.
+    pub fn in_words(&self) -> String {
+        let Key { instance_id, model, trial } = self;
+        let which = if *trial > 1 { format!(", trial {trial}") } else { String::new() };
+        format!("{instance_id} by {model}{which}")
+    }
 }
 
 /// What a run has used.
@@ -43,6 +54,13 @@ pub struct Used {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cost_is_estimate: bool,
     pub seconds: f64,
+}
+
+impl Used {
+    /// A run has made the change; what others have spent on theirs is not known.
+    pub fn is_of_a_run(&self) -> bool {
+        !self.conclusion.is_empty()
+    }
 }
 
 /// What a model proposes. A line of the file is a prediction in the format of SWE-bench with more fields.
@@ -137,7 +155,17 @@ impl Ledger {
 
     /// Dollars for everything in the folder.
     pub fn spent(&self) -> f64 {
-        self.proposals.iter().map(|proposal| proposal.used.cost_usd).sum()
+        let proposed: f64 = self.proposals.iter().map(|proposal| proposal.used.cost_usd).sum();
+        proposed + self.spent_without_result()
+    }
+
+    /// Dollars for the runs that have failed so far.
+    pub fn spent_without_result(&self) -> f64 {
+        let done: BTreeSet<PathBuf> =
+            self.proposals.iter().map(|it| self.folder_of("runs", &it.key())).collect();
+        let models = folders_in(&self.folder.join("runs"));
+        let runs = models.iter().flat_map(|model| folders_in(model));
+        runs.filter(|run| !done.contains(run)).map(|run| cost_of(&run)).sum()
     }
 
     /// Keeps a proposal.
@@ -169,6 +197,21 @@ impl Ledger {
         let Key { instance_id, model, trial } = key;
         self.folder.join(kind).join(slug(model)).join(format!("{instance_id}.{trial}"))
     }
+}
+
+fn folders_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs_err::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// What a run says that it has cost so far.
+fn cost_of(run: &Path) -> f64 {
+    #[derive(Deserialize)]
+    struct EndedRun {
+        spending: Spending,
+    }
+    let text = fs_err::read(run.join("result.json")).unwrap_or_default();
+    serde_json::from_slice(&text).map_or(0.0, |ended: EndedRun| ended.spending.cost_usd)
 }
 
 /// The predictions of all models with what they cost; see [`Proposal`].

@@ -85,8 +85,8 @@ fn figures(models: &[ModelSummary]) -> Markup {
                 td.number { (model.empty_patch) }
                 td.number { (dollars(model)) }
                 td.number { (per_resolved(model)) }
-                td.number { (format!("{:.0}", model.median_turns)) }
-                td.number { (format!("{:.0} s", model.median_seconds)) }
+                td.number { (of_runs(model, format!("{:.0}", model.median_turns))) }
+                td.number { (of_runs(model, format!("{:.0} s", model.median_seconds))) }
             } } }
         } }
         p.note { "Turns and time are medians." }
@@ -153,7 +153,7 @@ fn link(key: &Key) -> String {
 /// A result in a sentence.
 fn told(row: &Row) -> String {
     let judgement = &row.judgement;
-    let mut told = judgement.verdict.words().to_owned();
+    let mut told = judgement.in_words();
     if judgement.verdict == Verdict::Unresolved {
         let (fixed, kept) = (judgement.fail_to_pass, judgement.pass_to_pass);
         told = format!(
@@ -183,7 +183,12 @@ pub(crate) fn percent(share: f64) -> String {
 
 pub(crate) fn dollars(model: &ModelSummary) -> String {
     let about = if model.cost_is_estimate { "about " } else { "" };
-    format!("{about}${:.2}", model.cost_usd)
+    of_runs(model, format!("{about}${:.2}", model.cost_usd))
+}
+
+/// A figure of runs; none where a model's changes were made elsewhere.
+pub(crate) fn of_runs(model: &ModelSummary, figure: String) -> String {
+    if model.runs > 0 { figure } else { "–".to_owned() }
 }
 
 pub(crate) fn per_resolved(model: &ModelSummary) -> String {

@@ -17,6 +17,8 @@ pub struct ModelSummary {
     pub instances: usize,
     /// Results, of all trials.
     pub results: usize,
+    /// Those of runs; of changes that were made elsewhere nobody knows turns, time and cost.
+    pub runs: usize,
     /// Instances resolved; an instance that some trials resolved counts in part.
     pub resolved: f64,
     /// Instances that at least one trial resolved.
@@ -54,6 +56,9 @@ impl Comparison {
     /// The verdict in words. A probability of 5 % is the usual bound.
     pub fn words(&self) -> String {
         let Comparison { first, second, instances, only_first, only_second, p_value } = self;
+        if *instances == 0 {
+            return format!("{first} against {second}: no instance that both have a result for");
+        }
         let better = if only_first >= only_second { first } else { second };
         let meaning = match () {
             () if only_first == only_second => "no difference".to_owned(),
@@ -109,6 +114,7 @@ fn shares<'r>(model: &str, rows: &'r [Row]) -> BTreeMap<&'r str, f64> {
 
 fn model(name: &str, rows: &[Row]) -> ModelSummary {
     let own: Vec<&Row> = rows.iter().filter(|row| row.key.model == name).collect();
+    let runs = own.iter().filter(|row| row.used.is_of_a_run()).count();
     let shares = shares(name, rows);
     let resolved: f64 = shares.values().sum();
     let interval = wilson(resolved, shares.len());
@@ -121,6 +127,7 @@ fn model(name: &str, rows: &[Row]) -> ModelSummary {
         model: name.to_owned(),
         instances: shares.len(),
         results: own.len(),
+        runs,
         resolved,
         resolved_once: shares.values().filter(|share| **share > 0.0).count(),
         share: interval.share,
@@ -130,7 +137,8 @@ fn model(name: &str, rows: &[Row]) -> ModelSummary {
         not_applicable: of(Verdict::NotApplicable),
         cost_usd,
         cost_is_estimate: own.iter().any(|row| row.used.cost_is_estimate),
-        cost_per_resolved_usd: (all_resolved > 0).then(|| cost_usd / count(all_resolved)),
+        cost_per_resolved_usd: (runs > 0 && all_resolved > 0)
+            .then(|| cost_usd / count(all_resolved)),
         median_turns: median(&turns),
         median_seconds: median(&seconds),
     }

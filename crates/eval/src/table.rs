@@ -1,6 +1,6 @@
 //! The results for a terminal.
 
-use crate::page::{dollars, per_resolved, percent, resolved};
+use crate::page::{dollars, of_runs, per_resolved, percent, resolved};
 use crate::summary::{ModelSummary, Summary};
 
 const HEAD: [&str; 7] = ["model", "resolved", "share", "95 %", "cost", "per resolved", "turns"];
@@ -32,6 +32,6 @@ fn row(model: &ModelSummary) -> [String; 7] {
         format!("{} to {}", percent(model.low), percent(model.high)),
         dollars(model),
         per_resolved(model),
-        format!("{:.0}", model.median_turns),
+        of_runs(model, format!("{:.0}", model.median_turns)),
     ]
 }

@@ -7,6 +7,8 @@ use crate::test_states::{TestState, TestStates};
 
 /// Names of tests that a verdict keeps.
 const MAX_NAMED: usize = 50;
+/// The change may have broken everything, or the instance has names that the commands here do not have.
+const NONE_RAN: &str = "none of the tests that decide was seen to run";
 
 /// How a change did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +46,7 @@ pub struct Judgement {
     /// Tests that had to pass and did not, at most fifty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_passed: Vec<String>,
-    /// Why the change cannot be applied, where it cannot.
+    /// Why the change cannot be applied, where it cannot; what makes the verdict doubtful.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -80,14 +82,22 @@ impl Judgement {
         };
         let all = instance.fail_to_pass.iter().chain(&instance.pass_to_pass);
         let not_passed: Vec<String> = all.filter(|name| !has_passed(name)).cloned().collect();
+        let mut names = instance.fail_to_pass.iter().chain(&instance.pass_to_pass);
+        let has_none = names.all(|name| states.of_test(name).is_none());
         let verdict = if not_passed.is_empty() { Verdict::Resolved } else { Verdict::Unresolved };
         Judgement {
             verdict,
             fail_to_pass: share(&instance.fail_to_pass),
             pass_to_pass: share(&instance.pass_to_pass),
             not_passed: not_passed.into_iter().take(MAX_NAMED).collect(),
-            why: None,
+            why: has_none.then(|| NONE_RAN.to_owned()),
         }
+    }
+
+    /// For people.
+    pub fn in_words(&self) -> String {
+        let why = self.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+        format!("{}{why}", self.verdict.words())
     }
 }
 
@@ -151,6 +161,8 @@ mod tests {
         );
         assert_eq!(broken.fail_to_pass, Share { passed: 1, of: 1 });
         // What did not run did not pass.
-        assert_eq!(judged(&[("b", true)]).verdict, Verdict::Unresolved);
+        let without = judged(&[("b", true)]);
+        assert_eq!((without.verdict, without.why), (Verdict::Unresolved, None));
+        assert_eq!(judged(&[("c", true)]).why.as_deref(), Some(NONE_RAN));
     }
 }

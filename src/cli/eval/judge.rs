@@ -45,5 +45,5 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let judge = Judge { world: &world, config: &config, environment: &environment };
     let (of, all) = (&repositories, &mut ledger);
     let left = Box::pin(judge_predictions(&judge, &instances, predictions, of, all, ui)).await?;
-    outcome::tell(&args.inputs.out, &instances, &ledger, &left, ui)
+    outcome::tell(&args.inputs.out, &instances, &ledger, left, ui)
 }

@@ -20,7 +20,7 @@ pub(super) fn tell(
     out: &Path,
     instances: &[Instance],
     ledger: &Ledger,
-    left: &Left,
+    left: Left,
     ui: Ui,
 ) -> Result<u8> {
     let rows = ledger.rows();
@@ -39,16 +39,24 @@ pub(super) fn tell(
     ui.record(&summary);
     ui.data(&table(&summary));
     for (key, why) in &left.failed {
-        ui.warn(&format!("no result: {} by {}: {why}", key.instance_id, key.model));
+        ui.warn(&format!("no result: {}: {why}", key.in_words()));
     }
     if left.not_begun > 0 {
         ui.warn(&format!("{} not begun", counted(left.not_begun, "run")));
+    }
+    let lost = ledger.spent_without_result();
+    if lost >= 0.005 {
+        ui.warn(&format!("runs without a result have cost ${lost:.2}, which is not in the table"));
     }
     if !left.is_nothing() {
         ui.warn("the same command tries what has no result, and pays for nothing twice");
     }
     ui.say(&format!("results are in {}", out.display()));
-    Ok(if left.is_nothing() { 0 } else { FailureKind::Partial.exit_code() })
+    match left.fatal {
+        Some(failure) if matches!(failure.kind, FailureKind::Signal(_)) => Err(failure),
+        _ if left.is_nothing() => Ok(0),
+        _ => Ok(FailureKind::Partial.exit_code()),
+    }
 }
 
 fn pretty(value: &impl Serialize) -> Result<String> {

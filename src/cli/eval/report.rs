@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use patchwright_base::error::Result;
+use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
 use patchwright_eval::ledger::{Row, rows_in};
 use patchwright_eval::page::page;
@@ -34,7 +34,7 @@ pub fn run(args: &Args, ui: Ui) -> Result<u8> {
     let ui = Ui { json: args.json, ..ui };
     let rows = rows_of(&args.folders)?;
     let summary = Summary::of(&rows);
-    let names: Vec<String> = args.folders.iter().map(|it| name_of(it)).collect();
+    let names = names_of(&args.folders)?;
     if let Some(out) = &args.out {
         write(out, &page(&names.join(", "), &summary, &rows, None))?;
     }
@@ -46,8 +46,8 @@ pub fn run(args: &Args, ui: Ui) -> Result<u8> {
 /// All rows. A model that several folders have is named with its folder.
 fn rows_of(folders: &[PathBuf]) -> Result<Vec<Row>> {
     let mut all: Vec<(String, Vec<Row>)> = Vec::new();
-    for folder in folders {
-        all.push((name_of(folder), rows_in(folder)?));
+    for (folder, name) in folders.iter().zip(names_of(folders)?) {
+        all.push((name, rows_in(folder)?));
     }
     let models = |rows: &[Row]| -> BTreeSet<String> {
         rows.iter().map(|row| row.key.model.clone()).collect()
@@ -72,6 +72,24 @@ fn rows_of(folders: &[PathBuf]) -> Result<Vec<Row>> {
     Ok(rows.collect())
 }
 
-fn name_of(folder: &Path) -> String {
-    folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned()
+/// The names of folders; the paths of those whose names are the same, as `evaluation` often is.
+fn names_of(folders: &[PathBuf]) -> Result<Vec<String>> {
+    let name = |folder: &Path| {
+        folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned()
+    };
+    let mut seen = BTreeSet::new();
+    for folder in folders {
+        let whole = fs_err::canonicalize(folder).unwrap_or_else(|_| folder.clone());
+        if !seen.insert(whole) {
+            return Err(Failure::usage(format!("`{}` is named twice", folder.display()))
+                .hint("name each folder once"));
+        }
+    }
+    let is_alone =
+        |wanted: &str| folders.iter().filter(|folder| name(folder) == wanted).count() == 1;
+    let names = folders.iter().map(|folder| {
+        let short = name(folder);
+        if is_alone(&short) { short } else { folder.display().to_string() }
+    });
+    Ok(names.collect())
 }

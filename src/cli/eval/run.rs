@@ -72,8 +72,8 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         scope: Scope { trials: args.trials, jobs: args.jobs, budget_usd: args.budget_usd },
         ui,
     };
-    let (ledger, left) = Box::pin(evaluation.run(ledger)).await?;
-    outcome::tell(&args.inputs.out, &instances, &ledger, &left, ui)
+    let (ledger, left) = Box::pin(evaluation.run(ledger)).await;
+    outcome::tell(&args.inputs.out, &instances, &ledger, left, ui)
 }
 
 /// The models, each once.
