@@ -11,7 +11,7 @@ use super::{command, path, read, yaml};
 /// Flags of other programs that documents name beside ours, with whose they are.
 const OTHERS: &[(&str, &[&str])] = &[
     ("cargo and ./test", &["--release", "--fast", "--test", "--bench", "--profile"]),
-    ("cargo and its tests", &["--workspace", "--tests", "--exact", "--no-capture"]),
+    ("cargo and its tests", &["--workspace", "--tests", "--exact", "--no-capture", "--doc"]),
     ("cargo binstall", &["--git"]),
     ("gh", &["--private", "--source", "--push", "--method", "--title", "--body", "--add-label"]),
     ("git", &["--quiet", "--initial-branch", "--message"]),
@@ -23,7 +23,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("vLLM", &["--served-model-name", "--max-model-len", "--tool-call-parser"]),
     ("vLLM", &["--enable-auto-tool-choice"]),
     ("LM Studio", &["--context-length"]),
-    ("package managers", &["--user", "--frozen-lockfile", "--immutable"]),
+    ("package managers", &["--user", "--frozen-lockfile", "--immutable", "--python"]),
     ("git, ripgrep", &["--oneline", "--files", "--bare"]),
     ("commands in examples", &["--file", "--changed", "--stdio", "--colour", "--color"]),
 ];

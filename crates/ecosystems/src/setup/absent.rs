@@ -23,6 +23,9 @@ const SAID: &[&[&str]] = &[
     &["attempting to make an HTTP request, but --offline was specified"],
     &["As a reminder, you're using offline mode (--offline)"],
     &["you are in the offline mode (--offline)"],
+    // rustup, where `rust-toolchain.toml` asks for what is not installed.
+    &["error: could not download file from 'https://static.rust-lang.org/"],
+    &["error: could not create temp file ", "/.rustup/tmp/"],
     // npm, Corepack and yarn.
     &["npm ", "cache mode is 'only-if-cached' but no cached response is available"],
     &["Network access disabled by the environment; can't reach https://"],
@@ -90,6 +93,7 @@ mod tests {
             "PHP Fatal error:  Uncaught Error: Failed opening required '/pw/workspace/vendor/autoload.php'",
             "/app/a.csproj : error NU1301: Unable to load the service index for source https://api.nuget.org/v3/index.json.",
             "Command not found: pytest",
+            "error: could not create temp file /home/ann/.rustup/tmp/x_file: Read-only file system (os error 30)",
         ] {
             let output = format!("building\n{line}\nmore\n");
             assert_eq!(absent_packages(&output), Some(line.trim()));
