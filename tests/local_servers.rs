@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::json;
 
 use crate::support::git_repo::git;
-use crate::support::model::{Turn, call, fail_raw, say};
+use crate::support::model::{Turn, call, fail_raw, raw_stream, say};
 use crate::support::world::{FILES, TestWorld, fix, github};
 
 /// The text between a fence of this kind and its end, for each.
@@ -117,6 +117,53 @@ fn a_server_that_is_out_of_order_is_still_asked_again() {
     let world = world([fail_raw(500, body.to_string()), say("There is nothing to do.")]);
     let url = world.model.url();
     world.run(&["exec", "Say hello", "--model", "chat/some-model", "--base-url", &url]).expect(0);
+    assert_eq!(world.model.requests().len(), 2);
+}
+
+/// Some check what the model writes, and report its mistake as one of the request: as the answer, or within it.
+#[test]
+fn a_call_that_the_server_could_not_read_is_told_to_the_model() {
+    let error = json!({
+        "message": "parameters for tool glob did not match schema: missing properties: 'pattern'",
+        "type": "invalid_request_error", "code": "tool_use_failed",
+        "failed_generation": "{\"name\": \"glob\", \"arguments\": {\"patern\": \"*\"}}",
+    });
+    let thought =
+        json!({"id": "c", "choices": [{"index": 0, "delta": {"reasoning": "Look first."}}]});
+    let body = json!({"error": error});
+    let streamed = format!("data: {thought}\n\nevent: error\ndata: {body}\n\n");
+    for refusal in [fail_raw(400, body.to_string()), raw_stream([streamed])] {
+        let world = world([refusal, say("There is nothing to do.")]);
+        let url = world.model.url();
+        let asked = ["exec", "Fix it", "--model", "chat/some-model", "--base-url", &url];
+        let output = world.run(&[&asked[..], &["--out", "out"]].concat()).expect(0);
+        let requests = world.model.requests();
+        assert_eq!(requests.len(), 2, "{}", output.text());
+        let told = requests[1].body.to_string();
+        for part in ["could not be read", "missing properties: 'pattern'", "patern"] {
+            assert!(told.contains(part), "`{part}` is not in {told}");
+        }
+        let result = fs_err::read_to_string(world.path("out/result.json")).unwrap();
+        let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+        // The refused reply is counted once, as what it may have been.
+        assert_eq!(result["spending"]["turns"], 2);
+        assert_eq!(result["spending"]["cost_is_estimate"], true);
+    }
+}
+
+/// A reply that the server broke off is no final message, and its calls are not made.
+#[test]
+fn a_reply_that_the_server_broke_off_is_asked_for_again() {
+    let half = json!({"id": "c", "choices": [{"index": 0, "delta": {"content": "I will now"}}]});
+    let end = json!({"id": "c", "choices": [
+        {"index": 0, "delta": {}, "finish_reason": "insufficient_system_resource"}
+    ]});
+    let stream = format!("data: {half}\n\ndata: {end}\n\ndata: [DONE]\n\n");
+    let world = world([raw_stream([stream]), say("There is nothing to do.")]);
+    let url = world.model.url();
+    let asked = ["exec", "Say hello", "--model", "chat/some-model", "--base-url", &url];
+    let output = world.run(&asked).expect(0);
+    assert_eq!(output.stdout.trim(), "There is nothing to do.", "{}", output.text());
     assert_eq!(world.model.requests().len(), 2);
 }
 

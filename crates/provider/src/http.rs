@@ -212,14 +212,14 @@ impl HttpProvider {
             Err(_) => return Err(self.silence()),
         };
         if !response.status().is_success() {
-            return Err(answer::error_fault(wire, response, self.deadlines.idle).await);
+            return answer::error_fault(wire, response, self.deadlines.idle).await.into_reply();
         }
         let mut incoming = answer::ResponseReader::new(wire, response, self.deadlines.idle);
-        let outcome = incoming.run(progress).await;
+        let outcome = incoming.run(progress).await.or_else(Fault::into_reply);
         if let Err(fault) = &outcome
             && incoming.has_started()
         {
-            let guessed = || broken(prepared, prepared.body.len(), incoming.received());
+            let guessed = || broken(prepared, prepared.body.len(), incoming.written());
             progress(Progress::Lost { usage: fault.usage.unwrap_or_else(guessed) });
         }
         outcome
@@ -377,7 +377,7 @@ impl HttpProvider {
             FaultKind::Rejected(status) => {
                 ProviderError::Rejected { endpoint, status, message, hint }
             }
-            FaultKind::Forgotten | FaultKind::Sealed => {
+            FaultKind::Forgotten | FaultKind::Sealed | FaultKind::UnreadableCall => {
                 ProviderError::Rejected { endpoint, status: 400, message, hint }
             }
             FaultKind::Malformed => ProviderError::Malformed { endpoint, message, hint },

@@ -37,7 +37,7 @@ pub(super) struct ResponseReader {
     response: Response,
     idle: Duration,
     stream: Option<wire::Stream>,
-    /// Set when the stream was taken apart: it had begun, and this many bytes had arrived.
+    /// Set when the stream was taken apart: it had begun, and so many bytes of the model's had arrived.
     ended: Option<usize>,
 }
 
@@ -59,9 +59,9 @@ impl ResponseReader {
         self.ended.is_some() || self.stream.as_ref().is_some_and(wire::Stream::has_started)
     }
 
-    /// Bytes of the stream that have arrived.
-    pub(super) fn received(&self) -> usize {
-        let reading = self.stream.as_ref().map(wire::Stream::received);
+    /// Bytes of what the model has written that have arrived.
+    pub(super) fn written(&self) -> usize {
+        let reading = self.stream.as_ref().map(wire::Stream::written);
         reading.or(self.ended).unwrap_or_default()
     }
 
@@ -108,7 +108,7 @@ impl ResponseReader {
         }
         match self.stream.take() {
             Some(stream) => {
-                self.ended = stream.has_started().then_some(stream.received());
+                self.ended = stream.has_started().then_some(stream.written());
                 stream.finish(progress)
             }
             None => Err(Fault::malformed("no decoder for this wire")),
@@ -362,6 +362,32 @@ mod tests {
         ];
         for (status, message) in rows {
             assert_eq!(refused(status, message).kind, FaultKind::Pictures, "{message}");
+        }
+    }
+
+    #[test]
+    fn accounts_without_money_and_judged_inputs_are_known_by_what_each_provider_says() {
+        let coded = |code: &str, kind: &str, message: &str| json!({"error": {"code": code, "type": kind, "message": message}});
+        let xai = |message: &str| json!({"code": "The caller may not", "error": message});
+        let spent = "used all available credits or reached its monthly spending limit";
+        let rows = [
+            (429, coded("", "exceeded_current_quota_error", "suspended"), FaultKind::Quota),
+            (429, coded("1113", "", "Insufficient balance. Please recharge."), FaultKind::Quota),
+            (400, coded("Arrearage", "Arrearage", "not in good standing"), FaultKind::Quota),
+            (403, xai(spent), FaultKind::Quota),
+            (412, coded("PRECONDITION_FAILED", "", spent), FaultKind::Quota),
+            (429, coded("1302", "", "High concurrency usage of this API"), FaultKind::RateLimited),
+            (500, coded("", "", "the prompt says: insufficient balance"), FaultKind::Unavailable),
+            (400, xai("Incorrect API key provided: k"), FaultKind::Authentication),
+            (400, coded("data_inspection_failed", "", "no"), FaultKind::Filtered),
+            (
+                400,
+                coded("1301", "", "potentially unsafe or sensitive content in input"),
+                FaultKind::Filtered,
+            ),
+        ];
+        for (status, body, kind) in rows {
+            assert_eq!(reported(Wire::Chat, status, &body.to_string()).kind, kind, "{body}");
         }
     }
 

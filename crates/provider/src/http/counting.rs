@@ -10,10 +10,10 @@ const BYTES_PER_TOKEN: usize = 3;
 const PICTURE_BYTES: usize = PICTURE_TOKENS * BYTES_PER_TOKEN;
 
 /// What a broken attempt may have cost: a provider bills what it has read and written before the connection broke.
-pub(super) fn broken(prepared: &PreparedRequest<'_>, sent: usize, received: usize) -> Usage {
+pub(super) fn broken(prepared: &PreparedRequest<'_>, sent: usize, written: usize) -> Usage {
     Usage {
         input: tokens(without_pictures(new(prepared.request), sent)),
-        output: tokens(received),
+        output: tokens(written),
         estimated: true,
         ..Usage::default()
     }

@@ -260,7 +260,7 @@ impl HttpProvider {
         let ended = self.read(socket, &mut stream, progress).await;
         if let Err(ended) = ended {
             if stream.has_started() {
-                let usage = broken(prepared, length, stream.received());
+                let usage = broken(prepared, length, stream.written());
                 progress(Progress::Lost { usage });
             }
             return Err(ended);

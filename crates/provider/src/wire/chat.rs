@@ -7,8 +7,10 @@
 mod calls;
 mod decode;
 mod encode;
+mod finish;
 mod reasoning;
 mod thoughts;
+mod usage;
 
 pub use self::decode::{Decoder, decode_whole};
 pub use self::encode::encode;

@@ -11,16 +11,17 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use self::phrases::{
-    ANY_QUOTA, AUTHENTICATION_CODES, FILTER, FILTER_CODES, LONG_LIMITS, MODERATION, OF_ACCOUNTS,
-    OF_PICTURES, OVERFLOW, OVERFLOW_CODES, OVERFLOW_OF_SLOTS, PASSES, PICTURE, PICTURE_CODES,
-    QUOTA, QUOTA_CODES, RATE_CODES, REQUEST_CODES, SEALED, SHORT_LIMITS, TEMPLATE, TOO_LARGE,
-    TOO_MANY, USAGE_POLICY,
+    ANY_QUOTA, AUTHENTICATION_CODES, FILTER, FILTER_CODES, LONG_LIMITS, MODERATION, NO_MONEY,
+    OF_ACCOUNTS, OF_PICTURES, OVERFLOW, OVERFLOW_CODES, OVERFLOW_OF_SLOTS, PASSES, PICTURE,
+    PICTURE_CODES, QUOTA, QUOTA_CODES, RATE_CODES, REQUEST_CODES, SEALED, SHORT_LIMITS, TEMPLATE,
+    TOO_LARGE, TOO_MANY, UNREADABLE_CODES, USAGE_POLICY, WRONG_KEY,
 };
 use super::gemini;
 use crate::item::Usage;
 
 mod phrases;
 mod routed;
+mod unreadable;
 
 /// Why one attempt gave no reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +68,8 @@ pub enum FaultKind {
     Sealed,
     /// A picture of the conversation cannot be read, or the model takes none.
     Pictures,
+    /// The model made a call that the server could not read: its mistake, and not the request's.
+    UnreadableCall,
     /// The request is wrong, with this HTTP status.
     Rejected(u16),
     /// The answer is not in the protocol.
@@ -107,6 +110,7 @@ impl Fault {
             | FaultKind::Forgotten
             | FaultKind::Sealed
             | FaultKind::Pictures
+            | FaultKind::UnreadableCall
             | FaultKind::Rejected(_)
             | FaultKind::Malformed => false,
         };
@@ -146,12 +150,16 @@ impl ReportedError<'_> {
         if named(OVERFLOW_CODES) || in_words() || over_a_limit() || of_slots() {
             return FaultKind::ContextOverflow;
         }
+        if named(UNREADABLE_CODES) {
+            return FaultKind::UnreadableCall;
+        }
         // Quota before rate limit: OpenAI answers 429 for both, and waiting does not refill an
         // account.
         let is_limit = says(self.message, &[ANY_QUOTA]);
         if status == 402
             || named(QUOTA_CODES)
             || says(self.message, QUOTA)
+            || (status < 500 && says(self.message, NO_MONEY))
             || (is_limit && !self.is_short_limit())
         {
             return FaultKind::Quota;
@@ -178,7 +186,10 @@ impl ReportedError<'_> {
             let is_of_pictures = says(self.message, OF_PICTURES);
             return if is_of_pictures { FaultKind::Pictures } else { FaultKind::ContextOverflow };
         }
-        if matches!(status, 401 | 403) || (status == 0 && named(AUTHENTICATION_CODES)) {
+        if matches!(status, 401 | 403)
+            || (status == 0 && named(AUTHENTICATION_CODES))
+            || (status == 400 && says(self.message, WRONG_KEY))
+        {
             return FaultKind::Authentication;
         }
         // Inside a stream there is no status, so the code decides.
@@ -292,6 +303,7 @@ impl ErrorObject {
         if let Some(routed) = routed::read(error) {
             routed.amend(&mut code, &mut kind, &mut message);
         }
+        unreadable::quote(error, &mut message);
         ReportedError { status, code: &code, kind: &kind, message: &message }.fault()
     }
 }

@@ -12,18 +12,23 @@ pub(crate) mod lenient;
 pub mod messages;
 pub mod responses;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde::de::IgnoredAny;
 
 use self::fault::Fault;
 use super::item::{Item, StopReason, Wire};
 use super::sse::{self, Event};
-use super::{OnProgress, Reply, Request, shape};
+use super::{OnProgress, Progress, Reply, Request, shape};
 
 /// Bytes of one streamed answer at most, comments and padding included.
 pub const MAX_STREAM: usize = 64 << 20;
 
 /// Items of one reply at most.
 pub const MAX_ITEMS: usize = 1024;
+
+/// Bytes of thoughts that nobody is shown which are reckoned with in an answer that broke off.
+const MAX_UNSEEN: usize = 12 << 10;
 
 /// Every wire.
 pub const ALL: &[Wire] = &[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini];
@@ -104,6 +109,8 @@ pub struct Stream {
     decoder: Decoder,
     events: Vec<Event>,
     received: usize,
+    /// Bytes of words and thoughts.
+    told: usize,
     started: bool,
 }
 
@@ -121,6 +128,7 @@ impl Stream {
             decoder,
             events: Vec::new(),
             received: 0,
+            told: 0,
             started: false,
         }
     }
@@ -134,10 +142,17 @@ impl Stream {
         self.parser.push(bytes, &mut self.events).map_err(|_| too_large())?;
         // A comment or a ping without an event costs nothing.
         self.started |= !self.events.is_empty();
-        for event in self.events.drain(..) {
-            self.decoder.event(&event, progress)?;
-        }
-        Ok(())
+        let told = AtomicUsize::new(0);
+        let counting = |what: Progress<'_>| {
+            if let Progress::Text(piece) | Progress::Reasoning(piece) = &what {
+                told.fetch_add(piece.len(), Ordering::Relaxed);
+            }
+            progress(what);
+        };
+        let decoder = &mut self.decoder;
+        let taken = self.events.drain(..).try_for_each(|event| decoder.event(&event, &counting));
+        self.told += told.into_inner();
+        taken
     }
 
     /// True when the final event has arrived, so that nothing more needs to be read.
@@ -155,9 +170,16 @@ impl Stream {
         self.started
     }
 
-    /// Bytes received so far.
-    pub fn received(&self) -> usize {
-        self.received
+    /// Bytes that the model may have written so far: words, thoughts and calls, without the events around them, which
+    /// are many times as long; of thoughts that nobody is shown, as many as have arrived at all, up to a bound.
+    pub fn written(&self) -> usize {
+        let calls = match &self.decoder {
+            Decoder::Responses(decoder) => decoder.written(),
+            Decoder::Chat(decoder) => decoder.written(),
+            Decoder::Gemini(decoder) => decoder.written(),
+            Decoder::Messages(decoder) => decoder.written(),
+        };
+        (self.told + calls).max(self.received.min(MAX_UNSEEN))
     }
 
     /// The bytes have ended. Without the final event of the protocol there is no reply, whatever
@@ -230,6 +252,39 @@ mod tests {
         CallOutput, Content, Item, Message, Native, OutputForm, Payload, Role, ToolCall, Wire,
     };
     use crate::{Request, ToolChoice, wire};
+
+    #[test]
+    fn the_events_around_what_the_model_writes_are_not_counted_as_its_words() {
+        let stream_of = |wire: Wire, event: Value, times: usize| {
+            let mut stream = wire::Stream::new(wire);
+            let bytes = format!("data: {event}\n\n").repeat(times);
+            stream.push(bytes.as_bytes(), &|_| {}).unwrap();
+            stream.written()
+        };
+        let padding = "x".repeat(200);
+        let call = json!({"index": 0, "function": {"arguments": "a"}});
+        for (wire, event) in [
+            (Wire::Responses, json!({"type": "response.output_text.delta", "delta": "word"})),
+            (
+                Wire::Responses,
+                json!({"type": "response.function_call_arguments.delta", "delta": "wo"}),
+            ),
+            (Wire::Chat, json!({"choices": [{"delta": {"content": "wo", "reasoning": "rd"}}]})),
+            (Wire::Chat, json!({"choices": [{"delta": {"content": "wor", "tool_calls": [call]}}]})),
+            (
+                Wire::Messages,
+                json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "word"}}),
+            ),
+            (Wire::Gemini, json!({"candidates": [{"content": {"parts": [{"text": "word"}]}}]})),
+        ] {
+            let mut event = event;
+            event["obfuscation"] = json!(padding);
+            assert_eq!(stream_of(wire, event.clone(), 10_000), 40_000, "{event}");
+            // Of a short one, unseen thoughts may have been the more.
+            let short = stream_of(wire, event, 3);
+            assert!((600..1500).contains(&short), "{short}");
+        }
+    }
 
     fn body(slug: &str, images: bool, history: &[Item]) -> Value {
         let mut model = Catalogue::load(&BTreeMap::new()).unwrap().resolve(slug, None).unwrap();

@@ -32,6 +32,14 @@ struct FunctionDelta {
     arguments: Option<Value>,
 }
 
+impl FunctionDelta {
+    fn is_empty(&self) -> bool {
+        let says_nothing = |value: &Value| value.is_null() || value.as_str() == Some("");
+        self.name.as_ref().is_none_or(String::is_empty)
+            && self.arguments.as_ref().is_none_or(says_nothing)
+    }
+}
+
 /// The calls that have begun.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
@@ -56,6 +64,11 @@ struct Call {
 impl Calls {
     pub(super) fn len(&self) -> usize {
         self.list.len()
+    }
+
+    /// Bytes of arguments so far.
+    pub(super) fn written(&self) -> usize {
+        self.list.iter().map(|call| call.arguments.len()).sum()
     }
 
     /// Takes one piece. `chunk` counts the chunks: no call is in one of them twice.
@@ -121,8 +134,10 @@ enum Arguments {
 
 impl Piece {
     fn of(delta: CallDelta) -> Piece {
-        let is_custom = delta.custom.is_some();
-        let function = delta.custom.or(delta.function);
+        // Snowflake sends the field that is not meant, too, with nothing in it.
+        let custom = delta.custom.filter(|it| delta.function.is_none() || !it.is_empty());
+        let is_custom = custom.is_some();
+        let function = custom.or(delta.function);
         let (name, arguments) = function.map_or((None, None), |it| (it.name, it.arguments));
         Piece {
             index: delta.index,

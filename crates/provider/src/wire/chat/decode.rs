@@ -1,16 +1,18 @@
 //! The chunks of `POST /v1/chat/completions`, and the same answer as one document.
 //!
-//! A reply exists when a `finish_reason` has arrived; `[DONE]` alone proves nothing, and some
-//! servers leave it out. What nobody needs may have any type.
+//! A reply exists when a `finish_reason` has arrived, or the usage of the whole reply and `[DONE]`; that alone
+//! proves nothing, and some servers leave it out. What nobody needs may have any type.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::calls::{CallDelta, Calls};
+use super::finish;
 use super::reasoning::{self, PLAIN_THOUGHTS};
 use super::thoughts::{Segment, Splitter, unopened};
-use crate::item::{Content, Item, Message, Native, Reasoning, Role, StopReason, Usage, Wire};
-use crate::shape::{self, TokenCounts};
+use super::usage::{self, RawUsage};
+use crate::item::{Content, Item, Message, Native, Reasoning, Role, StopReason, Wire};
+use crate::shape;
 use crate::sse::Event;
 use crate::wire::fault::{ErrorObject, Fault, FaultKind, unlisted};
 use crate::wire::{MAX_ITEMS, lenient};
@@ -40,6 +42,8 @@ pub struct Decoder {
     is_document: bool,
     finish: Option<String>,
     usage: Option<RawUsage>,
+    /// The usage came in a chunk of its own.
+    is_counted: bool,
     is_done: bool,
 }
 
@@ -62,6 +66,33 @@ struct Chunk {
     code: Option<Value>,
     r#type: Option<Value>,
     message: Option<Value>,
+    /// How MiniMax reports an error, in an answer that is none.
+    #[serde(default, deserialize_with = "lenient::some")]
+    base_resp: Option<BaseResp>,
+}
+
+/// MiniMax's word on a request; 0 is success.
+#[derive(Deserialize)]
+struct BaseResp {
+    #[serde(default, deserialize_with = "lenient::count")]
+    status_code: Option<u64>,
+    #[serde(default, deserialize_with = "lenient::text")]
+    status_msg: Option<String>,
+}
+
+impl BaseResp {
+    fn error(self) -> Option<ErrorObject> {
+        let code = match self.status_code? {
+            0 => return None,
+            1002 | 1039 => "rate_limit_exceeded",
+            1004 => "invalid_api_key",
+            1008 => "insufficient_quota",
+            1026 | 1027 => "content_filter",
+            2013 => "invalid_request_error",
+            _ => "",
+        };
+        Some(ErrorObject(json!({"code": code, "message": self.status_msg.unwrap_or_default()})))
+    }
 }
 
 #[derive(Deserialize)]
@@ -91,38 +122,6 @@ struct Delta {
     tool_calls: Option<Vec<CallDelta>>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct RawUsage {
-    #[serde(deserialize_with = "lenient::count")]
-    prompt_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient::some")]
-    prompt_tokens_details: Option<PromptDetails>,
-    /// DeepSeek's name for cached tokens.
-    #[serde(deserialize_with = "lenient::count")]
-    prompt_cache_hit_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient::count")]
-    completion_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient::some")]
-    completion_tokens_details: Option<CompletionDetails>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct PromptDetails {
-    #[serde(deserialize_with = "lenient::count")]
-    cached_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient::count")]
-    cache_write_tokens: Option<u64>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct CompletionDetails {
-    #[serde(deserialize_with = "lenient::count")]
-    reasoning_tokens: Option<u64>,
-}
-
 impl Chunk {
     fn read(text: &str) -> serde_json::Result<Chunk> {
         match serde_json::from_str(text) {
@@ -136,7 +135,7 @@ impl Chunk {
     fn error(&mut self) -> Option<ErrorObject> {
         let error = ErrorObject::in_field(self.error.take());
         let is_itself = self.object.as_deref() == Some("error");
-        error.or_else(|| {
+        error.or_else(|| self.base_resp.take()?.error()).or_else(|| {
             let Chunk { code, r#type, message, .. } = self;
             is_itself
                 .then(|| ErrorObject(json!({"code": code, "type": r#type, "message": message})))
@@ -172,6 +171,7 @@ impl Decoder {
         // The last usage counts: some servers send running totals with every chunk.
         if chunk.usage.is_some() {
             self.usage = chunk.usage;
+            self.is_counted = chunk.choices.as_ref().is_none_or(Vec::is_empty);
         }
         // The request asks for one choice; a server that sends more is not following it.
         for choice in
@@ -183,9 +183,11 @@ impl Decoder {
             if let Some(delta) = choice.delta {
                 self.delta(delta, progress)?;
             }
-            if let Some(finish) = choice.finish_reason.filter(|it| !it.is_empty()) {
-                self.finish = Some(finish);
-            }
+            let finish = choice.finish_reason.filter(|it| !it.is_empty());
+            // A document ends where it ends, also when its server (Snowflake) never says why.
+            self.finish = finish
+                .or_else(|| self.finish.take())
+                .or_else(|| self.is_document.then(String::new));
         }
         Ok(())
     }
@@ -273,24 +275,35 @@ impl Decoder {
         self.is_done
     }
 
+    /// Bytes of calls so far.
+    pub fn written(&self) -> usize {
+        self.calls.written()
+    }
+
+    /// The reply is whole without a `finish_reason`, which Snowflake never sends: the usage of a whole reply comes
+    /// behind it.
+    fn is_whole(&self) -> bool {
+        self.is_done && self.is_counted
+    }
+
     /// The reply, or why there is none.
     pub fn finish(mut self, progress: OnProgress<'_>) -> Result<Reply, Fault> {
         self.settle_thoughts(progress);
-        let stop = match self.finish.as_deref() {
+        let reason = match self.finish.as_deref() {
+            Some(reason) => reason,
+            None if self.is_whole() => "",
             None => {
                 let message = "the stream ended before its `finish_reason`";
                 return Err(Fault::new(FaultKind::Cut, message));
             }
-            Some("length") => StopReason::MaxOutput,
-            Some("content_filter") => StopReason::ContentFilter,
-            Some("error") => {
-                let message = "the server ended the reply with an error";
-                return Err(Fault::new(FaultKind::Unavailable, message));
-            }
-            Some(_) if self.text.is_empty() && !self.refusal.is_empty() => StopReason::Refusal,
-            Some(_) => StopReason::EndTurn,
         };
-        let usage = usage(self.usage.clone());
+        let usage = usage::usage(self.usage.as_ref());
+        let stop = match finish::stop_reason(reason).map_err(|fault| fault.using(usage))? {
+            StopReason::EndTurn if self.text.is_empty() && !self.refusal.is_empty() => {
+                StopReason::Refusal
+            }
+            stop => stop,
+        };
         let (id, model) = (self.id.clone(), self.model.clone());
         Ok(Reply { items: shape::bounded(self.items(stop))?, usage, stop, model, id })
     }
@@ -330,6 +343,9 @@ impl Decoder {
                 shape::push_call(&mut items, call);
             }
         }
+        if stop == StopReason::MalformedCall {
+            items.push(finish::unreadable_call(self.finish.as_deref().unwrap_or_default()));
+        }
         items
     }
 }
@@ -366,20 +382,6 @@ fn thinking_of(value: &Value) -> String {
     parts.iter().filter_map(|part| part.get("thinking")).map(text_of).collect()
 }
 
-fn usage(raw: Option<RawUsage>) -> Usage {
-    let Some(raw) = raw else { return Usage { estimated: true, ..Usage::default() } };
-    let prompt = raw.prompt_tokens_details.unwrap_or_default();
-    let details = raw.completion_tokens_details.unwrap_or_default();
-    let counts = TokenCounts {
-        input: raw.prompt_tokens,
-        cached: prompt.cached_tokens.or(raw.prompt_cache_hit_tokens).unwrap_or_default(),
-        written: prompt.cache_write_tokens.unwrap_or_default(),
-        output: raw.completion_tokens,
-        reasoning: details.reasoning_tokens.unwrap_or_default(),
-    };
-    counts.usage()
-}
-
 /// Decodes a whole completion, or an error object, that came without a stream.
 pub fn decode_whole(body: &str) -> Result<Reply, Fault> {
     let mut chunk =
@@ -400,6 +402,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::item::{Item, Wire};
+    use crate::wire::fault::FaultKind;
     use crate::wire::{self, Stream};
     use crate::{Progress, Reply};
 
@@ -451,6 +454,25 @@ mod tests {
             json!({"id": "call_0"}),
             json!({"index": null, "id": null}),
         ]
+    }
+
+    #[test]
+    fn an_error_of_minimax_is_one_though_it_comes_as_an_answer() {
+        let answer = |code: u64| {
+            let told = json!({"status_code": code, "status_msg": "words"});
+            wire::decode_whole(Wire::Chat, &json!({"choices": null, "base_resp": told}).to_string())
+        };
+        for (code, kind) in [
+            (1000, FaultKind::Unavailable),
+            (1002, FaultKind::RateLimited),
+            (1004, FaultKind::Authentication),
+            (1008, FaultKind::Quota),
+            (1026, FaultKind::Filtered),
+            (2013, FaultKind::Rejected(400)),
+            (0, FaultKind::Malformed),
+        ] {
+            assert_eq!(answer(code).unwrap_err().kind, kind, "{code}");
+        }
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub(super) const TEMPLATE: &[&str] = &[
     "unsupported param: tools",
     "only user and assistant roles are supported",
 ];
+/// Groq, of what the model wrote.
+pub(super) const UNREADABLE_CODES: &[&str] = &["tool_use_failed", "output_parse_failed"];
 pub(super) const QUOTA_CODES: &[&str] = &[
     "insufficient_quota",
     "billing_hard_limit_reached",
@@ -70,6 +72,9 @@ pub(super) const QUOTA_CODES: &[&str] = &[
     "usage_limit_reached",
     "usage_not_included",
     "insufficient_credits",
+    // Moonshot, DashScope.
+    "exceeded_current_quota_error",
+    "Arrearage",
 ];
 pub(super) const QUOTA: &[&str] = &[
     "credit balance is too low",
@@ -78,6 +83,9 @@ pub(super) const QUOTA: &[&str] = &[
     "specified api usage limits",
     "specified workspace api usage limits",
 ];
+/// An account without money, in the words of Z.ai, of xAI (with 403) and of Fireworks (with 412). Looked for in answers
+/// that blame the request or the account, for an error of the server may quote a prompt in which they stand.
+pub(super) const NO_MONEY: &[&str] = &["insufficient balance", "monthly spending limit"];
 /// `OpenAI` says it when there is no credit, Google of each of its limits, the one of a minute too.
 pub(super) const ANY_QUOTA: &str = "exceeded your current quota";
 /// In names and messages of Google's limits, in lower case and without blanks and signs between words.
@@ -95,8 +103,12 @@ pub(super) const FILTER_CODES: &[&str] = &[
     "moderation_blocked",
     "responsibleaipolicyviolation",
     "ResponsibleAIPolicyViolation",
+    // DashScope.
+    "data_inspection_failed",
 ];
-pub(super) const FILTER: &[&str] = &["blocked by content filtering policy"];
+/// The second in the words of Z.ai.
+pub(super) const FILTER: &[&str] =
+    &["blocked by content filtering policy", "potentially unsafe or sensitive content"];
 /// With the code `invalid_prompt`, which `OpenAI` has for other mistakes too.
 pub(super) const USAGE_POLICY: &[&str] = &["usage policy", "usage policies"];
 /// With 403, which means the key otherwise: `OpenRouter` lets some models' input be judged.
@@ -116,6 +128,8 @@ pub(super) const AUTHENTICATION_CODES: &[&str] = &[
     "PERMISSION_DENIED",
     "UNAUTHENTICATED",
 ];
+/// xAI says it with 400.
+pub(super) const WRONG_KEY: &[&str] = &["incorrect api key provided"];
 pub(super) const RATE_CODES: &[&str] = &[
     "rate_limit_exceeded",
     "rate_limit_error",

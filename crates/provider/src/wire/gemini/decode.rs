@@ -231,6 +231,12 @@ impl Decoder {
         self.is_done
     }
 
+    /// Bytes of calls so far.
+    pub fn written(&self) -> usize {
+        let calls = self.parts.iter().filter_map(|part| field(part, FUNCTION_CALL));
+        calls.map(|call| call.to_string().len()).sum()
+    }
+
     /// The reply, or why there is none.
     pub fn finish(self) -> Result<Reply, Fault> {
         let Some(reason) = self.finish else {

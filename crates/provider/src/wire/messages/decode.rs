@@ -162,6 +162,11 @@ impl Decoder {
         self.is_done
     }
 
+    /// Bytes of calls so far.
+    pub fn written(&self) -> usize {
+        self.blocks.iter().map(|block| block.input.len()).sum()
+    }
+
     /// The reply, or why there is none.
     pub fn finish(self) -> Result<Reply, Fault> {
         if !self.is_done {

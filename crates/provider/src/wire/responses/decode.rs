@@ -25,6 +25,8 @@ pub struct Decoder {
     done: BTreeMap<u64, Value>,
     /// Calls that began; one that is not in `done` at the end was lost on the way.
     begun_calls: BTreeSet<u64>,
+    /// Bytes of calls and of sealed thoughts.
+    written: usize,
     outcome: Option<Terminal>,
 }
 
@@ -112,6 +114,9 @@ impl Decoder {
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 tell(envelope.delta, |text| progress(Progress::Reasoning(text)));
             }
+            "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
+                self.written += envelope.delta.map_or(0, |delta| delta.get().len());
+            }
             "response.output_item.added" => {
                 if let (Some(index), Some(item)) = (envelope.output_index, envelope.item)
                     // Remembered so that a call whose `done` event never comes is noticed.
@@ -122,8 +127,11 @@ impl Decoder {
                 }
             }
             "response.output_item.done" => {
-                if let Some(item) = envelope.item {
-                    let item = parse(item.get(), "an item")?;
+                if let Some(raw) = envelope.item {
+                    let item = parse(raw.get(), "an item")?;
+                    if is_thought(&item) {
+                        self.written += raw.get().len();
+                    }
                     self.done.insert(self.place_of(&item, envelope.output_index), item);
                     self.check_count()?;
                 }
@@ -155,6 +163,11 @@ impl Decoder {
     /// True when the final event has arrived.
     pub fn is_complete(&self) -> bool {
         self.outcome.is_some()
+    }
+
+    /// Bytes of calls and sealed thoughts so far.
+    pub fn written(&self) -> usize {
+        self.written
     }
 
     /// The reply, or why there is none.
@@ -243,7 +256,7 @@ fn reply(
         let item: Value = parse(item.get(), "an item")?;
         let is_known = match done.get(&index) {
             // An item that names itself nowhere is known by its place.
-            Some(earlier) if is_same(earlier, &item) => true,
+            Some(earlier) if is_same(earlier, &item) || is_renamed(earlier, &item) => true,
             _ => is_named(&item) && done.values().any(|earlier| is_same(earlier, &item)),
         };
         if !is_known {
@@ -282,6 +295,25 @@ fn is_same(one: &Value, other: &Value) -> bool {
     let set = pairs.iter().filter_map(|(one, other)| Some((one.as_ref()?, other.as_ref()?)));
     let equal: Vec<bool> = set.map(|(one, other)| one == other).collect();
     one.get("type") == other.get("type") && (equal.is_empty() || equal.contains(&true))
+}
+
+/// The same item under an id of its own in each event, which is told by its place and its words: GitHub Copilot gives
+/// no event the id of another. Calls have names of their own.
+fn is_renamed(one: &Value, other: &Value) -> bool {
+    let equal = |key: &str| one.get(key) == other.get(key);
+    one.get("call_id").is_none()
+        && ["type", "role", "phase", "call_id"].into_iter().all(equal)
+        && ["content", "summary"].into_iter().all(|key| words(one, key) == words(other, key))
+        && matches!(one.get("type").and_then(Value::as_str), Some("message" | "reasoning"))
+}
+
+fn is_thought(item: &Value) -> bool {
+    item.get("type").is_some_and(|kind| kind == "reasoning")
+}
+
+fn words<'a>(item: &'a Value, key: &str) -> Vec<Option<&'a Value>> {
+    let parts = item.get(key).and_then(Value::as_array).into_iter().flatten();
+    parts.map(|part| part.get("text").or_else(|| part.get("refusal"))).collect()
 }
 
 fn next_of(done: &BTreeMap<u64, Value>) -> u64 {
