@@ -189,6 +189,22 @@ fn a_second_time_changes_nothing_and_says_so() {
 }
 
 #[test]
+fn a_workflow_that_was_given_another_name_is_not_written_a_second_time() {
+    let world = repository();
+    init(&world, "app", &[]);
+    let folder = world.path("app/.github/workflows");
+    fs_err::rename(folder.join("issue-to-pr.yml"), folder.join("ai.yaml")).unwrap();
+    let output = init(&world, "app", &["--check"]).expect(0);
+    assert!(output.stdout.contains("same     .github/workflows/ai.yaml"), "{}", output.text());
+    let output = init(&world, "app", &[]).expect(0);
+    assert!(output.stdout.contains("unchanged  .github/workflows/ai.yaml"), "{}", output.text());
+    assert!(!folder.join("issue-to-pr.yml").exists());
+    // Others have other names, and are written beside it.
+    init(&world, "app", &["mention"]).expect(0);
+    assert!(folder.join("mention.yml").exists());
+}
+
+#[test]
 fn a_file_that_people_changed_is_kept_without_force() {
     let world = repository();
     init(&world, "app", &[]);

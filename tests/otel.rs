@@ -81,6 +81,8 @@ fn a_run_is_one_trace_with_its_turns_requests_tools_checks_and_writes() {
     assert!(!attribute(tool, "gen_ai.tool.call.id").is_empty());
     let resource = collector.resource();
     assert_eq!(resource["service.name"], "patchwright");
+    let instance = &resource["service.instance.id"];
+    assert_eq!(instance.len(), 32, "{instance}");
     assert_eq!(resource["service.version"], env!("CARGO_PKG_VERSION"));
 }
 
@@ -129,6 +131,7 @@ fn what_people_and_models_say_stays_here_unless_it_is_asked_for() {
     assert!(parts.iter().any(|part| part["type"] == "tool_call"), "{said}");
     let tool = spans.iter().find(|span| span.name.starts_with("execute_tool ")).unwrap();
     assert!(attribute(tool, "gen_ai.tool.call.result").contains("said-"), "{tool:?}");
+    assert!(attribute(tool, "gen_ai.tool.call.arguments").contains("echo said-"), "{tool:?}");
     assert!(!collector.holds(KEY), "no secret is sent");
 }
 
@@ -307,6 +310,10 @@ fn what_is_logged_of_several_runs_belongs_to_each_of_them() {
         .collect();
     assert_eq!(runs.len(), 2);
     assert_eq!(retried, runs);
+    // What is said of the queue is said beside the runs, whichever of them is at work.
+    let mut of_queue =
+        logs.iter().filter(|record| record.attributes.iter().any(|it| it.key == "job"));
+    assert!(of_queue.all(|record| record.trace_id.is_empty()), "{logs:?}");
 }
 
 #[test]

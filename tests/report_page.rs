@@ -116,7 +116,7 @@ fn other_entries(words: &str) -> Vec<Entry> {
     let plan = outcome(Some(words)).plan;
     vec![
         Entry::PlanUpdated { plan },
-        Entry::Checked { when: say(), run: check },
+        Entry::Checked { when: say(), run: check, reused: false },
         Entry::Compacted {
             trigger: CompactionTrigger::Threshold,
             before: 10,
@@ -565,6 +565,7 @@ fn rich_journal(wide: &str) -> Vec<Line> {
             tail: output.clone(),
             ..CheckRun::default()
         },
+        reused: false,
     });
     entries.push(Entry::EffectDone {
         effect: "pull_request".to_owned(),

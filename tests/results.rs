@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::action::{event_with, outputs};
 use crate::exec::project;
 use crate::resume::wait_for;
-use crate::support::model::{Turn, call, say};
+use crate::support::model::{Turn, call, fail, say};
 use crate::support::world::{KEY, TestWorld, github};
 
 const ANSWER: &str = "{\"name\": \"calc\", \"files\": 3}";
@@ -135,6 +135,36 @@ fn a_result_that_does_not_fit_is_asked_for_once_more() {
     assert!(said.contains("\\\"files\\\" is a required property"), "{said}");
     // A recorded run comes to the same end without a model.
     world.run(&["replay", "out"]).expect(0);
+}
+
+/// Providers differ in what they take of JSON Schema.
+#[test]
+fn a_schema_that_the_provider_refuses_is_told_in_words() {
+    let refusal = fail(400, "invalid_request_error", "Invalid schema for response_format");
+    let world = world("gpt-5.3-codex", &plain(), vec![say("It is calc."), refusal, say(ANSWER)]);
+    let output = world.run(COMMAND).expect(0);
+    assert!(output.stderr.contains("asking in words"), "{}", output.text());
+    let requests = world.model.requests();
+    assert_eq!(requests.len(), 3);
+    let body = |at: usize| serde_json::from_slice::<Value>(&requests[at].raw).unwrap();
+    assert!(body(1)["text"]["format"].is_object());
+    assert!(body(2)["text"]["format"].is_null());
+    assert!(body(2)["input"].to_string().contains("additionalProperties"), "the schema is told");
+    assert_eq!(result(&world)["final_message"], "It is calc.");
+}
+
+#[test]
+fn a_document_that_does_not_fit_is_told_at_once_what_is_wrong_with_it() {
+    let turns = vec![say("So: {\"name\": 7, \"files\": 3}"), say(ANSWER)];
+    let world = world("gpt-5.3-codex", &plain(), turns);
+    world.run(COMMAND).expect(0);
+    let requests = world.model.requests();
+    assert_eq!(requests.len(), 2);
+    let said = String::from_utf8_lossy(&requests[1].raw).into_owned();
+    assert!(
+        said.contains("That is not a result that can be used") && said.contains("/name"),
+        "{said}"
+    );
 }
 
 #[test]

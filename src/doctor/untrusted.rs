@@ -1,10 +1,11 @@
 //! What strangers bring into a workflow: their code, where it would run beside secrets, and their words, where they would
-//! become part of a script. Looked for in the parsed steps; `env` is followed, outputs of other steps are not.
+//! become part of a script. Looked for in the parsed steps; `env` is followed, and so are outputs of Patchwright, whose model has
+//! read what strangers wrote; outputs of other steps are not.
 
 use serde_json::Value;
 
 use super::Finding;
-use super::workflow::Workflow;
+use super::workflow::{Workflow, runs_patchwright};
 
 /// Events that strangers can cause and whose jobs have secrets and a token that writes.
 const PRIVILEGED: &[&str] = &["pull_request_target", "workflow_run", "issue_comment"];
@@ -65,6 +66,8 @@ const FIELDS: &[&str] = &[
     ".head.repo.homepage",
     ".head_repository.description",
 ];
+/// Outputs of Patchwright that have words of its model in them.
+const SAID: &[&str] = &["final-message", "output", "findings"];
 /// Inputs of actions that are scripts, as of `actions/github-script` and `azure/cli`.
 const SCRIPTS: &[&str] = &["script", "inlineScript"];
 
@@ -72,6 +75,8 @@ const SCRIPTS: &[&str] = &["script", "inlineScript"];
 struct Step<'a> {
     step: &'a Value,
     env: [&'a Value; 3],
+    /// The ids of the job's steps that run Patchwright, in lower case.
+    ours: Vec<String>,
 }
 
 pub(super) fn check(name: &str, workflow: &Workflow) -> Vec<Finding> {
@@ -111,7 +116,14 @@ pub(super) fn check(name: &str, workflow: &Workflow) -> Vec<Finding> {
 
 fn steps<'a>(workflow: &'a Workflow, job: &'a Value) -> impl Iterator<Item = Step<'a>> {
     let steps = job["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
-    steps.iter().map(|step| Step { step, env: [&step["env"], &job["env"], &workflow.env] })
+    let ours = steps.iter().filter(|step| runs_patchwright(step));
+    let ours: Vec<String> =
+        ours.filter_map(|step| step["id"].as_str()).map(str::to_lowercase).collect();
+    steps.iter().map(move |step| Step {
+        step,
+        env: [&step["env"], &job["env"], &workflow.env],
+        ours: ours.clone(),
+    })
 }
 
 impl<'a> Step<'a> {
@@ -156,7 +168,21 @@ impl<'a> Step<'a> {
         let inputs = SCRIPTS.iter().map(|input| &self.step["with"][*input]);
         let scripts = inputs.chain([&self.step["run"]]).filter_map(Value::as_str);
         let expressions = scripts.flat_map(|script| self.expressions(script));
-        expressions.flat_map(|expression| words_of_strangers(&expression)).collect()
+        let found = expressions.flat_map(|expression| {
+            let said = paths(&expression).into_iter().filter(|path| self.is_said_by_us(path));
+            words_of_strangers(&expression).into_iter().chain(said).collect::<Vec<_>>()
+        });
+        found.collect()
+    }
+
+    /// An output of Patchwright with words of its model.
+    fn is_said_by_us(&self, path: &str) -> bool {
+        let Some((step, output)) =
+            path.strip_prefix("steps.").and_then(|path| path.split_once(".outputs."))
+        else {
+            return false;
+        };
+        self.ours.iter().any(|id| id == step) && SAID.contains(&output)
     }
 
     /// The fields that strangers write and that become part of what Patchwright is told to do.
@@ -414,6 +440,31 @@ mod tests {
             "{ run: 'echo \"$TITLE\"', env: { TITLE: '${{ github.event.issue.title }}' } }",
         );
         assert!(!said.iter().any(|it| it.contains("stands in a script")), "{said:?}");
+    }
+
+    #[test]
+    fn what_the_model_said_is_found_in_scripts_too() {
+        let with = |script: &str| {
+            said(&format!(
+                "on: push\njobs:\n  a:\n    steps:\n      - {{ id: It, uses: patchwright/patchwright@v1 }}\n      - {{ id: other, run: make }}\n      - {script}\n"
+            ))
+        };
+        for script in [
+            "run: 'gh issue comment 1 --body \"${{ steps.it.outputs.final-message }}\"'",
+            "{ run: 'echo ${{ fromJSON(steps.It.outputs.output).title }}' }",
+            "{ uses: actions/github-script@v7, with: { script: 'log(`${{ steps.it.outputs.output }}`)' } }",
+        ] {
+            let said = with(script);
+            assert!(said.iter().any(|it| it.contains("stands in a script")), "{script}: {said:?}");
+        }
+        for script in [
+            "run: 'echo ${{ steps.it.outputs.pull-request-number }}'",
+            "run: 'echo ${{ steps.other.outputs.output }}'",
+            "{ run: 'echo \"$TEXT\"', env: { TEXT: '${{ steps.it.outputs.final-message }}' } }",
+        ] {
+            let said = with(script);
+            assert!(!said.iter().any(|it| it.contains("stands in a script")), "{script}: {said:?}");
+        }
     }
 
     #[test]

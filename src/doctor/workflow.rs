@@ -126,7 +126,10 @@ impl Workflow {
 
     /// The jobs that run Patchwright.
     pub(super) fn ours(&self) -> impl Iterator<Item = &Value> {
-        self.jobs.values().filter(|job| runs_patchwright(job))
+        self.jobs.values().filter(|job| {
+            let steps = job["steps"].as_array().map(Vec::as_slice);
+            steps.unwrap_or_default().iter().any(runs_patchwright)
+        })
     }
 }
 
@@ -204,11 +207,16 @@ fn has_prompt(job: &Value) -> bool {
     gives(job, &["prompt", "prompt-file", "learn"])
 }
 
-/// A step has one of these inputs.
+/// A step has one of these inputs, and it is not switched off.
 fn gives(job: &Value, inputs: &[&str]) -> bool {
     let steps = job["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let is_given =
-        |step: &Value| inputs.iter().any(|input| step["with"][*input].as_str().is_some());
+    let is_given = |step: &Value| {
+        inputs.iter().any(|input| match &step["with"][*input] {
+            Value::Bool(is_on) => *is_on,
+            Value::String(text) => !matches!(text.trim(), "" | "false"),
+            _ => false,
+        })
+    };
     steps.iter().any(is_given)
 }
 
@@ -221,12 +229,10 @@ fn only_reads(job: &Value) -> bool {
     (says("batch plan") || says("--hold")) && !says("--publish-from") && !says("action")
 }
 
-fn runs_patchwright(job: &Value) -> bool {
-    let steps = job.get("steps").and_then(Value::as_array);
-    steps.into_iter().flatten().any(|step| {
-        let text = |key| step.get(key).and_then(Value::as_str).unwrap_or_default();
-        text("uses").to_lowercase().contains("patchwright") || text("run").contains("patchwright")
-    })
+/// The step, by an Action or in a script.
+pub(super) fn runs_patchwright(step: &Value) -> bool {
+    let text = |key| step.get(key).and_then(Value::as_str).unwrap_or_default();
+    text("uses").to_lowercase().contains("patchwright") || text("run").contains("patchwright")
 }
 
 fn label_condition(name: &str, workflow: &Workflow, text: &str) -> Option<Finding> {
@@ -335,6 +341,22 @@ mod tests {
         ];
         for (text, expected) in traps {
             assert!(words(&text).contains(expected), "{expected}: {}", words(&text));
+        }
+    }
+
+    #[test]
+    fn a_triage_needs_to_write_issues_only_however_its_input_is_written() {
+        let triage = "on: { issues: { types: [opened] } }\njobs:\n  sort:\n    permissions: { contents: read }\n    concurrency: { group: x, cancel-in-progress: false }\n    steps:\n      - { uses: 'patchwright/patchwright@0123456789012345678901234567890123456789', with: { triage: IT } }\n";
+        for on in ["true", "'true'", "\"${{ vars.TRIAGE }}\""] {
+            let said = words(&triage.replace("IT", on));
+            assert!(
+                said.contains("lacks `issues: write`") && !said.contains("contents"),
+                "{on}: {said}"
+            );
+        }
+        for off in ["false", "'false'", "''"] {
+            let said = words(&triage.replace("IT", off));
+            assert!(said.contains("lacks `contents: write`"), "{off}: {said}");
         }
     }
 }

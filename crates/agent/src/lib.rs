@@ -36,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::fallback::Fallbacks;
 pub use self::limits::{LAST_CALLS, REACHED};
+pub use self::output::ResultBinding;
 pub use self::request::unpriced;
 pub use self::stop::{StopKind, Stopped};
 pub use self::turn::Agent;

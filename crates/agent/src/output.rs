@@ -22,6 +22,16 @@ pub(super) struct ResultRequest {
     tool: ToolDeclaration,
     /// The arguments of the tool.
     given: Option<String>,
+    binding: ResultBinding,
+}
+
+/// How a model is held to the schema of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResultBinding {
+    /// In the best way that the model has.
+    Best,
+    /// By words alone: its provider takes no request with the schema.
+    Words,
 }
 
 /// How one request asks for it.
@@ -32,22 +42,27 @@ pub(super) struct ResultOptions<'a> {
 }
 
 impl ResultRequest {
-    fn new(schema: &Value) -> ResultRequest {
+    fn new(schema: &Value, binding: ResultBinding) -> ResultRequest {
         let schema = as_sent(schema);
         let tool = ToolDeclaration {
             name: TOOL.to_owned(),
             description: "Gives the result of the work. Call it once, and nothing else.".to_owned(),
             form: ToolForm::Function { schema: schema.clone(), strict: false },
         };
-        ResultRequest { schema, tool, given: None }
+        ResultRequest { schema, tool, given: None, binding }
     }
 }
 
 impl Agent<'_> {
     /// Asks for the result. What the model answers is in the second place, as text; the stop is that of the
     /// conversation.
-    pub async fn give_result(&mut self, schema: &Value, question: Vec<Item>) -> (Stopped, String) {
-        self.result = Some(ResultRequest::new(schema));
+    pub async fn give_result(
+        &mut self,
+        schema: &Value,
+        binding: ResultBinding,
+        question: Vec<Item>,
+    ) -> (Stopped, String) {
+        self.result = Some(ResultRequest::new(schema, binding));
         let stopped = self.continue_with(question).await;
         let given = self.result.take().and_then(|wanted| wanted.given);
         let answer = given.unwrap_or_else(|| stopped.final_message.clone());
@@ -68,7 +83,11 @@ impl Agent<'_> {
     pub(super) fn asking<'s>(&'s self, tools: &[ToolDeclaration]) -> Option<ResultOptions<'s>> {
         let wanted = self.result.as_ref()?;
         let words = ResultOptions { tools: None, tool_choice: ToolChoice::None, output: None };
-        Some(match self.spec.model.output_mode(&wanted.schema) {
+        let mode = match wanted.binding {
+            ResultBinding::Best => self.spec.model.output_mode(&wanted.schema),
+            ResultBinding::Words => StructuredOutput::Words,
+        };
+        Some(match mode {
             StructuredOutput::Schema => {
                 let output = OutputFormat { name: NAME, schema: &wanted.schema };
                 ResultOptions { output: Some(output), ..words }

@@ -243,6 +243,9 @@ pub enum Entry {
     Checked {
         when: String,
         run: CheckRun,
+        /// Nothing was run: this is known of the same tree.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reused: bool,
     },
     /// The result as JSON that fits its schema, and what the model had said at the end of the work.
     Given {

@@ -12,7 +12,7 @@ use patchwright_base::text;
 use patchwright_journal::Entry;
 use patchwright_provider::Reply;
 use patchwright_provider::catalogue::Model;
-use patchwright_provider::item::{CallOutput, StopReason, Usage};
+use patchwright_provider::item::{CallOutput, Item, StopReason, Usage};
 
 /// What requests are sent to.
 #[derive(Clone, Debug)]
@@ -48,6 +48,8 @@ pub(crate) struct Lane {
     /// The end of what the next request waits for.
     since: SystemTime,
     calls: HashMap<String, OpenCall>,
+    /// What the calls of the last reply were written with, by their ids, where content is wanted.
+    written: HashMap<String, String>,
 }
 
 struct OpenCall {
@@ -77,7 +79,7 @@ impl Lane {
                 run.text(names::REQUEST_MODEL, &model.slug),
             ]);
         let agent = run.span(builder, parent);
-        Lane { agent, model, turn: None, since: at, calls: HashMap::new() }
+        Lane { agent, model, turn: None, since: at, calls: HashMap::new(), written: HashMap::new() }
     }
 
     /// The span of an open call.
@@ -156,6 +158,11 @@ impl Lane {
         of.push(KeyValue::new(names::COST, cost_usd));
         if run.telemetry().captures_content {
             of.push(content::reply(run, reply, finish_reason(reply)));
+            let calls = reply.items.iter().filter_map(|item| match item {
+                Item::Call(call) => Some((call.id.clone(), call.payload.as_str().to_owned())),
+                _ => None,
+            });
+            self.written = calls.collect();
         }
         self.chat(run, at, of).span().end_with_timestamp(at);
         self.measure(run, at, reply.usage, cost_usd);
@@ -224,8 +231,11 @@ impl Lane {
     ) {
         let mut of = tool(run, name);
         of.push(run.text(names::TOOL_CALL, id));
+        // The journal repeats them only where a hook changed what the model wrote.
+        let changed = arguments.map(ToString::to_string);
+        let arguments = changed.or_else(|| self.written.remove(id));
         if let Some(arguments) = arguments.filter(|_| run.telemetry().captures_content) {
-            of.push(content::text(run, names::TOOL_ARGUMENTS, &arguments.to_string()));
+            of.push(content::text(run, names::TOOL_ARGUMENTS, &arguments));
         }
         let builder = SpanBuilder::from_name(format!("execute_tool {}", text::cut(name, 100)))
             .with_kind(SpanKind::Internal)

@@ -17,6 +17,7 @@ mod settings;
 mod spans;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -31,7 +32,9 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::logs::SdkLoggerProvider;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, SpanExporter as _};
+use opentelemetry_sdk::trace::{
+    IdGenerator as _, RandomIdGenerator, SdkTracer, SdkTracerProvider, SpanExporter as _,
+};
 use parking_lot::Mutex;
 
 use self::client::Sender;
@@ -76,6 +79,8 @@ pub struct Telemetry {
     redactor: &'static Redactor,
     /// The spans of the runs that are at work, by the runs' ids: attempts of a run are below its span.
     runs: Mutex<HashMap<String, Context>>,
+    /// Runs that this process has begun, of which some may have ended.
+    begun: AtomicUsize,
 }
 
 /// Starts what the environment asks for. What cannot be had is said in the sentences that come back, and is no
@@ -150,6 +155,7 @@ impl Telemetry {
             captures_content,
             redactor,
             runs: Mutex::default(),
+            begun: AtomicUsize::new(0),
         }
     }
 
@@ -164,12 +170,13 @@ impl Telemetry {
         Some(LogLayer::new(provider, self.redactor, self.captures_content))
     }
 
-    /// The span that something belongs to that happens now, in this task: that of its run, or of the only run that is
-    /// at work, or of whoever has started us.
+    /// The span that something belongs to that happens now, in this task: that of its run, or of the only run that this
+    /// process has begun, while it is at work, or of whoever has started us.
     fn here(&self) -> Option<SpanContext> {
         let runs = self.runs.lock();
         let of_task = RUN.try_with(|run| runs.get(run)).ok().flatten();
-        let only = || if runs.len() == 1 { runs.values().next() } else { None };
+        let is_only = self.begun.load(Ordering::Relaxed) == 1;
+        let only = || runs.values().next().filter(|_| is_only);
         let context = of_task.or_else(only).or(self.parent.as_ref())?;
         let span = context.span().span_context().clone();
         span.is_valid().then_some(span)
@@ -255,7 +262,7 @@ fn logs(sender: Sender, resource: &Resource) -> BuildResult<SdkLoggerProvider> {
     Ok(provider.with_batch_exporter(exporter).build())
 }
 
-/// Who sends: our name and version, and what `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` say.
+/// Who sends: our name and version, this process, and what `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` say.
 fn resource(env: &Env) -> Resource {
     let attributes = env.var("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
     let is_named = env.var("OTEL_SERVICE_NAME").is_some() || attributes.contains("service.name=");
@@ -266,6 +273,11 @@ fn resource(env: &Env) -> Resource {
     if !attributes.contains("service.version=") {
         resource =
             resource.with_attribute(opentelemetry::KeyValue::new("service.version", VERSION));
+    }
+    if !attributes.contains("service.instance.id=") {
+        // Sums of two processes would be one series otherwise, each of which begins with nothing.
+        let id = RandomIdGenerator::default().new_trace_id().to_string();
+        resource = resource.with_attribute(opentelemetry::KeyValue::new("service.instance.id", id));
     }
     resource.build()
 }

@@ -16,6 +16,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use opentelemetry::trace::{
@@ -166,6 +167,7 @@ impl RunSpans {
         NEXT_TRACE.set(None);
         if self.attempt.is_none() {
             self.telemetry.runs.lock().insert(run.to_owned(), span.clone());
+            self.telemetry.begun.fetch_add(1, Ordering::Relaxed);
         }
         state.root = Some(Root { run: run.to_owned(), span, began: at, kind });
     }
@@ -199,7 +201,7 @@ impl RunSpans {
 
     fn of_run(&self, state: &mut State, at: SystemTime, entry: &Entry) {
         match entry {
-            Entry::Checked { when, run } => self.checked(state, at, when, run),
+            Entry::Checked { when, run, reused: false } => self.checked(state, at, when, run),
             Entry::EffectIntended { effect, key, .. } => {
                 let builder = SpanBuilder::from_name(format!("publish {}", text::cut(effect, 60)))
                     .with_kind(SpanKind::Client)

@@ -99,7 +99,7 @@ fn attempted(entry: &Entry) -> Option<String> {
 fn happened(entry: &Entry) -> Option<String> {
     Some(match entry {
         Entry::WorkspaceOpened { base, branch, image, .. } => opened(base, branch, image),
-        Entry::Checked { when, run } => check(when, run),
+        Entry::Checked { when, run, reused: false } => check(when, run),
         Entry::CallEnded { output, duration_ms, exit_code, .. } => {
             let (ended, took) = (how(output, *exit_code), format_milliseconds(*duration_ms));
             format!("  {}: {ended} · {took}", short(&output.name))
@@ -142,6 +142,7 @@ fn happened(entry: &Entry) -> Option<String> {
         | Entry::Closed
         | Entry::Reopened
         // Only the program and the model need it.
+        | Entry::Checked { .. }
         | Entry::SetUpAgain { .. }
         | Entry::Prompted { .. }
         | Entry::Lost { .. }

@@ -149,7 +149,7 @@ async fn check(
 /// Records once more what is known of a tree that has been checked already.
 fn again(phase: &Phase<'_>, work: &CheckedWork, runs: &[CheckRun]) -> Result<Vec<CheckRun>> {
     for known in runs {
-        check_runs::record(phase.run, CheckTarget::Loop(&work.baseline), known)?;
+        check_runs::record_again(phase.run, CheckTarget::Loop(&work.baseline), known)?;
     }
     Ok(runs.to_vec())
 }
@@ -195,7 +195,7 @@ fn last_round(recorded: &[Line]) -> Option<Vec<CheckRun>> {
 
 fn is_of_loop(entry: &Entry) -> Option<&CheckRun> {
     match entry {
-        Entry::Checked { when, run } if when == "loop" => Some(run),
+        Entry::Checked { when, run, .. } if when == "loop" => Some(run),
         _ => None,
     }
 }

@@ -336,7 +336,7 @@ pub(super) fn with_limits(run: &Run<'_>, failure: Failure) -> Failure {
 
 /// Writes down how a check went, and tells of it.
 pub(super) fn record(run: &Run<'_>, side: CheckTarget<'_>, check: &CheckRun) -> Result<()> {
-    run.journal(&Entry::Checked { when: side.word().to_owned(), run: check.clone() })?;
+    run.journal(&entry(side, check, Known::Now))?;
     run.tell(&Event::Check {
         when: side.when(),
         command: &check.command,
@@ -348,6 +348,26 @@ pub(super) fn record(run: &Run<'_>, side: CheckTarget<'_>, check: &CheckRun) -> 
         note: check.note.as_deref(),
     });
     Ok(())
+}
+
+/// Records once more what is known of a tree that has been checked already: the model is told of it again.
+///
+/// # Errors
+/// When the journal cannot be written.
+pub(super) fn record_again(run: &Run<'_>, side: CheckTarget<'_>, check: &CheckRun) -> Result<()> {
+    run.journal(&entry(side, check, Known::Before))
+}
+
+/// Since when the result of a check is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Now,
+    Before,
+}
+
+fn entry(side: CheckTarget<'_>, check: &CheckRun, known: Known) -> Entry {
+    let reused = known == Known::Before;
+    Entry::Checked { when: side.word().to_owned(), run: check.clone(), reused }
 }
 
 /// A check is run for these commands: a killed attempt has not run all of them.
@@ -368,7 +388,7 @@ fn recorded(run: &Run<'_>, side: CheckTarget<'_>) -> Vec<CheckRun> {
     let lines = run.by_basis(recorded).skip(outdated);
     let lines = lines.filter(|(_, is_like)| *is_like && !matches!(side, CheckTarget::Loop(_)));
     let checked = lines.filter_map(|(entry, _)| match entry {
-        Entry::Checked { when, run } if when == side.word() => Some(run.clone()),
+        Entry::Checked { when, run, .. } if when == side.word() => Some(run.clone()),
         _ => None,
     });
     checked.collect()

@@ -6,12 +6,13 @@ use serde_json::Value;
 
 use super::agent_phase::Phase;
 use super::brief::{Brief, message};
-use patchwright_agent::{Agent, StopKind, Stopped};
+use patchwright_agent::{Agent, ResultBinding, StopKind, Stopped};
 use patchwright_base::error::Result;
 use patchwright_config::output_schema;
 use patchwright_guest::edit_format::fence::without_thoughts;
 use patchwright_journal::{Entry, Line};
 use patchwright_prompt as prompt;
+use patchwright_provider::ProviderError;
 use patchwright_provider::item::Role;
 
 /// Bytes of a result.
@@ -67,23 +68,36 @@ pub(super) async fn take(
     // The process may have ended while it was asked: what it has said since is its answer, not its final message.
     let asked = asked_before(recorded);
     let words = asked.map_or_else(|| stopped.final_message.clone(), str::to_owned);
-    // A model that gave it unasked is not asked.
-    if let Ok(result) = read(schema, &stopped.final_message) {
-        stopped.final_message.clone_from(&words);
-        return note(phase, result, words);
-    }
+    // A model that gave it unasked is not asked; one that gave something like it is told what is wrong with that.
+    let mut problems = match read(schema, &stopped.final_message) {
+        Ok(result) => {
+            stopped.final_message.clone_from(&words);
+            return note(phase, result, words);
+        }
+        Err(why) if is_document(&stopped.final_message) => why,
+        Err(_) => Vec::new(),
+    };
     if asked.is_none() {
         phase.run.journal(&Entry::Note { text: format!("{ASKED}{words}") })?;
     }
     phase.progress.phase("Asking for the result as JSON");
-    let mut problems = Vec::new();
-    for _ in 0..TIMES {
-        let shown = (!agent.is_bound_to(schema)).then(|| format!("{schema:#}"));
+    let mut binding = ResultBinding::Best;
+    let mut times = 0;
+    while times < TIMES {
+        let is_bound = binding == ResultBinding::Best && agent.is_bound_to(schema);
+        let shown = (!is_bound).then(|| format!("{schema:#}"));
         let question = prompt::output(shown.as_deref(), &problems)?;
         let question = vec![message(Role::User, question)];
-        let (now, answer) = agent.give_result(schema, question).await;
+        let (now, answer) = agent.give_result(schema, binding, question).await;
         *stopped = now;
         stopped.final_message.clone_from(&words);
+        if is_bound && is_rejected(&stopped.reason) {
+            // Providers differ in what they take of JSON Schema. The checks here do not.
+            phase.run.environment.ui.say("the provider does not take the schema: asking in words");
+            binding = ResultBinding::Words;
+            continue;
+        }
+        times += 1;
         if !matches!(stopped.reason, StopKind::Finished) {
             return Ok(Output::NotWanted);
         }
@@ -93,6 +107,21 @@ pub(super) async fn take(
         }
     }
     Ok(Output::Unfit(problems.join("; ")))
+}
+
+/// The provider refused the request itself, which cost nothing.
+fn is_rejected(stop: &StopKind) -> bool {
+    let StopKind::Provider(ProviderError::Rejected { status, .. }) = stop else { return false };
+    matches!(status, 400 | 422)
+}
+
+/// It has a JSON document in it, with or without words around that.
+fn is_document(answer: &str) -> bool {
+    let said = without_thoughts(answer).trim();
+    let parts = [Some(unfenced(said)), only_block(said), outermost(said)];
+    parts.into_iter().flatten().any(|part| {
+        serde_json::from_str::<Value>(part).is_ok_and(|it| it.is_object() || it.is_array())
+    })
 }
 
 fn note(phase: &Phase<'_>, mut result: Value, words: String) -> Result<Output> {
@@ -148,9 +177,18 @@ pub(super) fn read(schema: &Value, answer: &str) -> std::result::Result<Value, V
     if serde_json::from_str::<Value>(whole).is_ok() {
         return Err(unreadable);
     }
-    let inner = [only_block(said), outermost(said)];
-    let found = inner.into_iter().flatten().find_map(|text| fitting(schema, text).ok());
-    found.ok_or(unreadable)
+    let mut problems = None;
+    for inner in [only_block(said), outermost(said)].into_iter().flatten() {
+        match fitting(schema, inner) {
+            Ok(result) => return Ok(result),
+            // What is wrong with the document helps more than that there are words around it.
+            Err(why) if serde_json::from_str::<Value>(inner).is_ok() => {
+                problems.get_or_insert(why);
+            }
+            Err(_) => {}
+        }
+    }
+    Err(problems.unwrap_or(unreadable))
 }
 
 fn fitting(schema: &Value, text: &str) -> std::result::Result<Value, Vec<String>> {
@@ -219,6 +257,19 @@ mod tests {
             "```json\n{\"a\": 1}\n```\nor\n```json\n{\"a\": 2}\n```",
         ] {
             assert!(read(&schema, answer).is_err(), "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_document_with_words_around_it_is_told_what_is_wrong_with_it() {
+        let schema =
+            json!({"type": "object", "properties": {"severity": {"enum": ["low", "high"]}}});
+        for answer in [
+            "Sure! Here:\n```json\n{\"severity\": \"medium\"}\n```\nHope that helps",
+            "It is {\"severity\": \"medium\"}.",
+        ] {
+            let why = read(&schema, answer).unwrap_err().join("; ");
+            assert!(why.contains("severity") && !why.contains("one JSON document"), "{why}");
         }
     }
 

@@ -16,7 +16,7 @@ use patchwright_base::ui::Ui;
 /// Write workflow files into the repository of the current folder
 ///
 /// Writes `.github/workflows/USE.yml` for each use, and prints the secrets and settings that it needs. A file that is
-/// there and is the same stays as it is; one that you have changed is only replaced with `--force`, and is checked for the
+/// there and is the same stays as it is, under whatever name; one that you have changed is only replaced with `--force`, and is checked for the
 /// traps that `patchwright doctor` knows.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -42,8 +42,15 @@ pub fn run(args: &Args, ui: Ui) -> Result<u8> {
     let places: Vec<(Use, TargetFile, State)> = wanted
         .into_iter()
         .map(|wanted| {
-            let place = folder.place(wanted.file())?;
-            let state = place.state(wanted.content())?;
+            let mut place = folder.place(wanted.file())?;
+            let mut state = place.state(wanted.content())?;
+            // A second workflow of the same kind would start everything twice.
+            if state == State::Absent
+                && let Some(moved) = folder.moved(wanted.file(), wanted.content())?
+            {
+                state = moved.state(wanted.content())?;
+                place = moved;
+            }
             Ok((wanted, place, state))
         })
         .collect::<Result<_>>()?;

@@ -99,6 +99,40 @@ impl Workflows {
         }
         Ok(place)
     }
+
+    /// Where a workflow that people have moved is now: another file that runs Patchwright under the same `name`.
+    pub(super) fn moved(&self, file: &str, content: &str) -> Result<Option<TargetFile>> {
+        let entries = match fs_err::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(err) => {
+                let name = shown(&self.root, &self.folder);
+                return Err(Failure::machine(format!("cannot read `{name}`")).caused_by(err));
+            }
+        };
+        let mut files: Vec<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| name != file && (name.ends_with(".yml") || name.ends_with(".yaml")))
+            .collect();
+        files.sort();
+        for other in files {
+            // What is no ordinary file is no workflow.
+            let Ok(place) = self.place(&other) else { continue };
+            let text = place.text()?;
+            let is_ours = text.to_lowercase().contains("patchwright");
+            if is_ours && workflow_name(&text) == workflow_name(content) {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// What GitHub shows a workflow as.
+fn workflow_name(text: &str) -> Option<&str> {
+    let name = text.lines().find_map(|line| line.strip_prefix("name:"))?;
+    let name = name.split(" #").next().unwrap_or(name);
+    Some(name.trim().trim_matches(['"', '\'']))
 }
 
 impl TargetFile {

@@ -75,9 +75,9 @@ impl Tracker for GitHubForge {
 
 /// The query; `None` without a word to search for.
 fn query(repository: &RepositoryId, words: &[String], least: WordMatch) -> Option<String> {
-    // Letters and digits in lower case are neither operator nor qualifier.
+    // Letters, digits and underscores in lower case are neither operator nor qualifier.
     let plain = |word: &String| -> String {
-        let letters = word.chars().filter(|c| c.is_alphanumeric()).take(LONGEST_WORD);
+        let letters = word.chars().filter(|c| c.is_alphanumeric() || *c == '_').take(LONGEST_WORD);
         letters.flat_map(char::to_lowercase).collect()
     };
     let mut words: Vec<String> =

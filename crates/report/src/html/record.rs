@@ -167,7 +167,9 @@ impl<'a> Record<'a> {
                     self.push(at, What::Planned(plan));
                 }
             }
-            Entry::Checked { when, run } => self.push(at, What::Checked { when, run }),
+            Entry::Checked { when, run, reused: false } => {
+                self.push(at, What::Checked { when, run })
+            }
             other => {
                 if let Some((text, page)) = event(other) {
                     self.push(at, What::Event { text, page });

@@ -1,6 +1,7 @@
 //! Issues that may be about the same: found by the host, with a few searches for words of the issue. The model
 //! may name these as duplicates and no others.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::admit::AdmittedTriage;
@@ -15,6 +16,8 @@ const MAX_RESULTS: usize = 10;
 const MAX_CANDIDATES: usize = 15;
 /// Words of one search.
 const MAX_WORDS: usize = 6;
+/// Characters of a name in code.
+const LONGEST_NAME: usize = 40;
 /// Bytes of the body that words are taken from.
 const MAX_BODY: usize = 8 << 10;
 /// Bytes that are shown of a candidate's body, and characters of its title.
@@ -40,7 +43,7 @@ pub(super) async fn find(
     let forge: &dyn Forge = forge.as_ref();
     let title = title_words(&admitted.issue.title);
     let mut longest = title.clone();
-    longest.sort_by_key(|word| std::cmp::Reverse(word.chars().count()));
+    longest.sort_by_key(|word| Reverse(word.chars().count()));
     let names = names(hidden::head(&admitted.issue.body, MAX_BODY));
     let searches = [(title, WordMatch::All), (longest, WordMatch::Any), (names, WordMatch::Any)];
     let mut found: Vec<Issue> = Vec::new();
@@ -79,18 +82,34 @@ fn title_words(title: &str) -> Vec<String> {
     once(words.filter(|word| word.chars().count() > 2 || !word.is_ascii()))
 }
 
-/// Words of a text that look like names in code or in a message: they tell most.
+/// Words of a text that look like names in code or in a message, those of errors first: they tell most. What a log has
+/// of one occasion (hashes, addresses, ids, times) no other issue has.
 fn names(text: &str) -> Vec<String> {
-    let is_name = |word: &&str| {
-        let inside = word.chars().skip(1);
-        let is_mixed =
-            inside.clone().any(char::is_uppercase) && word.chars().any(char::is_lowercase);
-        let has_digit = word.chars().any(char::is_alphabetic) && word.chars().any(char::is_numeric);
-        (6..=40).contains(&word.chars().count()) && (is_mixed || has_digit)
-    };
-    let mut names = once(text.split(|c: char| !c.is_alphanumeric()).filter(is_name));
-    names.sort_by_key(|word| std::cmp::Reverse(word.chars().count()));
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let mut names = once(words.map(|word| word.trim_matches('_')).filter(|word| is_name(word)));
+    let is_error = |word: &str| ["error", "exception", "panic"].iter().any(|it| word.ends_with(it));
+    names.sort_by_key(|word| (!is_error(word), Reverse(word.chars().count())));
     names
+}
+
+/// `HttpClient`, `parse_url`, or the code of a message: `E0308`.
+fn is_name(word: &str) -> bool {
+    let length = word.chars().count();
+    let digits = word.chars().filter(|c| c.is_numeric()).count();
+    let is_hexadecimal = word.trim_start_matches("0x").chars().all(|c| c.is_ascii_hexdigit());
+    if !(4..=LONGEST_NAME).contains(&length) || 3 * digits > length && is_hexadecimal {
+        return false;
+    }
+    let behind_letters = word.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    let is_code = word.starts_with(|c: char| c.is_ascii_uppercase())
+        && (1..=6).contains(&behind_letters.len())
+        && behind_letters.chars().all(|c| c.is_ascii_digit())
+        && !is_hexadecimal;
+    let is_mixed = word.chars().skip(1).any(char::is_uppercase)
+        && word.chars().any(char::is_lowercase)
+        && 3 * digits <= length;
+    let is_snake = word.contains('_') && 3 * digits <= length;
+    is_code || (length >= 6 && (is_mixed || is_snake))
 }
 
 fn once<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
@@ -111,8 +130,16 @@ mod tests {
         );
         assert_eq!(title_words("!!! ?"), Vec::<String>::new());
         assert_eq!(
-            names("It throws NullPointerException (E0308x) in the loop.\n```\nHttpClient\n```"),
-            ["nullpointerexception", "httpclient", "e0308x"]
+            names("It throws NullPointerException (E0308) in the loop.\n```\nHttpClient\n```"),
+            ["nullpointerexception", "httpclient", "e0308"]
         );
+    }
+
+    #[test]
+    fn what_a_log_has_of_one_occasion_is_no_name() {
+        let log = "2026-11-28T10:15:00.123Z request 7f3c9a1e-22ab-4c1d-9e55-0a1b2c3d4e5f of 3f4e5d6c7b8a9f0e1d2c3b4a5f6e7d8c9b0a1f2e\n\
+            panic at 0x00007ffd2c3b4a10, pod web-7d9f8c6b5-x2x4z, trace 4bf92f3577b34da6a3ce929d0e0e4736\n\
+            File \"net.py\", line 12, in parse_host_port\nValueError: port\nerror[E0308]; HTTP2 __init__ deadbeef";
+        assert_eq!(names(log), ["valueerror", "parse_host_port", "e0308", "http2"]);
     }
 }

@@ -10,6 +10,9 @@ use patchwright_base::text;
 use patchwright_config::Config;
 use patchwright_forge::Label;
 
+/// What stands behind a character that is to be shown as an emoji, and between two that are one.
+const EMOJI_FORM: char = '\u{FE0F}';
+const JOINER: char = '\u{200D}';
 /// Labels that are read, and that are offered.
 const MAX_READ: usize = 1_000;
 const MAX_OFFERED: usize = 150;
@@ -44,6 +47,14 @@ pub(super) async fn offered(
         notes
             .push(format!("the repository has no label `{}` of `triage.labels`", text::line(name)));
     }
+    for label in all.iter().filter(|label| !is_plain(&label.name)) {
+        if named.iter().any(|name| is_same(name, &label.name)) {
+            notes.push(format!(
+                "the label `{}` of `triage.labels` cannot be chosen: its name has characters that nobody sees",
+                text::line(&label.name)
+            ));
+        }
+    }
     let automation =
         if named.is_empty() { Automation::of(rules).await? } else { Automation::default() };
     let is_offered = |label: &Label| {
@@ -51,9 +62,7 @@ pub(super) async fn offered(
         let is_named = named.iter().any(|it| is_same(it, name));
         let is_skipped = run.config.triage.skip_labels.iter().any(|it| is_same(it, name));
         let is_free = || !is_ours(&run.config, name) && !automation.knows(name);
-        // A name that a reader cannot see as it is could not be chosen either.
-        let is_plain = hidden::clean(name).text == name && text::line(name) == name;
-        is_plain && !is_skipped && (is_named || (named.is_empty() && is_free()))
+        is_plain(name) && !is_skipped && (is_named || (named.is_empty() && is_free()))
     };
     let mut offered: Vec<Label> = all.into_iter().filter(is_offered).collect();
     if offered.len() > MAX_OFFERED {
@@ -70,9 +79,28 @@ pub(super) async fn offered(
     Ok(offered)
 }
 
-/// GitHub's labels do not tell upper from lower case.
+/// GitHub's labels do not tell upper from lower case, and models leave out what only chooses the form of an emoji.
 pub(super) fn is_same(label: &str, other: &str) -> bool {
-    label.to_lowercase() == other.to_lowercase()
+    without_joiners(label).to_lowercase() == without_joiners(other).to_lowercase()
+}
+
+/// A reader sees it as it is; a name that nobody can see could not be chosen either.
+fn is_plain(name: &str) -> bool {
+    let visible = without_joiners(name);
+    hidden::clean(&visible).text == visible && text::line(&visible) == visible
+}
+
+/// Without what stands behind an emoji to give it another form, or to join it with the next.
+fn without_joiners(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for c in name.chars() {
+        let is_joiner = matches!(c, EMOJI_FORM | JOINER);
+        // Behind a letter it has no business, and would make two names look like one.
+        if !is_joiner || out.chars().next_back().is_none_or(char::is_alphanumeric) {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// A label that means something to this program.
