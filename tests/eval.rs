@@ -30,7 +30,7 @@ fn project(world: &TestWorld) -> PathBuf {
     path
 }
 
-fn save(path: &Path, files: &[(&str, &str)], message: &str) {
+pub(crate) fn save(path: &Path, files: &[(&str, &str)], message: &str) {
     for (name, content) in files {
         let file = path.join(name);
         fs_err::create_dir_all(file.parent().unwrap()).unwrap();
@@ -57,7 +57,7 @@ fn mined(world: &TestWorld) -> Vec<Value> {
     lines(&world.path("instances.jsonl"))
 }
 
-fn lines(path: &Path) -> Vec<Value> {
+pub(crate) fn lines(path: &Path) -> Vec<Value> {
     let text = fs_err::read_to_string(path).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -176,6 +176,26 @@ fn what_a_model_makes_of_the_tests_decides_nothing() {
     assert_eq!(summary["models"][0]["resolved"], 0.0);
     let rows = lines(&world.path("evaluation/results.jsonl"));
     assert_eq!(rows[0]["not_passed"], json!(["4", "9"]));
+}
+
+#[test]
+fn a_change_to_what_the_checks_depend_on_is_named_with_the_result() {
+    let solve = right().remove(0);
+    let turns = write("Makefile", "test:\n\ttrue\n", "Tests are faster now.");
+    // It is asked why its own check runs no test any more.
+    let left = vec![say("It is left as it is."), say("It is left as it is.")];
+    let world = TestWorld::local([vec![solve], turns, left].concat());
+    project(&world);
+    mined(&world);
+    let output = world.run(&["eval", "run", "instances.jsonl", "--repo", "project"]).expect(0);
+    let named = "resolved, with changes to what the checks depend on: `Makefile`";
+    assert!(
+        output.stderr.contains(&format!("look at local__project-12 by gpt-5.3-codex: {named}"))
+    );
+    let row = &lines(&world.path("evaluation/results.jsonl"))[0];
+    assert_eq!((&row["verdict"], &row["touched"]), (&json!("resolved"), &json!(["Makefile"])));
+    let page = fs_err::read_to_string(world.path("evaluation/report.html")).unwrap();
+    assert!(page.contains("✓?"), "{page}");
 }
 
 #[test]
@@ -316,136 +336,4 @@ fn tasks_are_the_issues_that_pull_requests_closed_without_what_is_hidden_in_them
     let instance = &lines(&world.path("instances.jsonl"))[0];
     assert_eq!(instance["problem_statement"], "4 comes out as IIII\n\nIt should be IV.");
     assert_eq!((&instance["statement"], &instance["repo"]), (&json!("issue"), &json!("acme/app")));
-}
-
-/// A project whose tests are the files `tests/case_*.sh`, in the format of TAP.
-fn cases(world: &TestWorld, files: &[(&str, &str)]) -> PathBuf {
-    const RUN: &str = "n=0 bad=0\nok() { n=$((n+1)); [ \"$2\" = \"$3\" ] && echo \"ok $n - $1\" || { echo \"not ok $n - $1\"; bad=1; }; }\nfor f in tests/case_*.sh; do . ./$f; done\necho 1..$n\nexit $bad\n";
-    let path = world.path("project");
-    fs_err::create_dir(&path).unwrap();
-    git(&path, &["init", "--quiet", "--initial-branch", "main"]);
-    let case = "ok 'upper abc' \"$(echo abc | sh src/up.sh)\" ABC\n";
-    let own = [("tests/run.sh", RUN), ("src/up.sh", "tr a-z A-Z\n"), ("tests/case_a.sh", case)];
-    save(&path, &[&own[..], files].concat(), "First");
-    path
-}
-
-/// Adds a program with its test.
-fn solve(path: &Path, name: &str, script: &str, input: &str, output: &str, message: &str) {
-    let test = format!("ok '{name}' \"$(echo {input} | sh src/{name}.sh)\" {output}\n");
-    let (code, case) = (format!("src/{name}.sh"), format!("tests/case_{name}.sh"));
-    save(path, &[(&code, script), (&case, &test)], message);
-}
-
-const CASES: [&str; 6] = ["eval", "mine", "--repo", "project", "--verify", "sh tests/run.sh"];
-
-#[test]
-fn commits_whose_tests_cannot_be_run_are_tried_again_by_a_call_that_can() {
-    let world = TestWorld::local(Vec::new());
-    let path = cases(&world, &[]);
-    for (name, script) in [("one", "head -c 1\n"), ("two", "head -c 2\n")] {
-        solve(&path, name, script, "abc", &"ab"[..if name == "one" { 1 } else { 2 }], name);
-    }
-    let without = ["eval", "mine", "--repo", "project", "--verify", "no-such-program"];
-    let output = world.run(&without).expect(10);
-    assert!(output.stderr.contains("its tests cannot be run here"), "{}", output.text());
-    let skipped = lines(&world.path("instances.skipped.jsonl"));
-    assert_eq!((skipped[0]["again"].clone(), skipped.len()), (json!(true), 3));
-    solve(&path, "three", "head -c 3\n", "abcd", "abc", "three");
-    let output = world.run(&without).expect(70);
-    assert!(output.stderr.contains("several commits in a row cannot be run"), "{}", output.text());
-    assert_eq!(lines(&world.path("instances.skipped.jsonl")).len(), 4);
-    let output = world.run(&CASES).expect(0);
-    assert_eq!(output.stdout, "instances.jsonl: 3 instances\n");
-    assert!(output.stderr.contains("; 1 of the history cannot be one"), "{}", output.text());
-}
-
-#[test]
-fn a_test_that_is_gone_is_not_excused_by_a_command_that_names_failures_only() {
-    let world = TestWorld::local(Vec::new());
-    // As Jest prints what passes, and it always passes.
-    let jest = "printf 'PASS test/a.test.js\\n\\nTest Suites: 1 passed, 1 total\\nTests:       3 passed, 3 total\\nSnapshots:   0 total\\nTime:        0.3 s\\nRan all test suites.\\n'\n";
-    let path = cases(&world, &[("tests/jest.sh", jest)]);
-    solve(&path, "low", "tr A-Z a-z\n", "A", "a", "Write small letters");
-    world.run(&[&CASES[..], &["--verify", "sh tests/jest.sh"]].concat()).expect(0);
-    let instance = &lines(&world.path("instances.jsonl"))[0];
-    assert_eq!(instance["PASS_TO_PASS"], json!(["$ sh tests/jest.sh", "upper abc"]));
-    let patch = instance["patch"].as_str().unwrap();
-    git(&path, &["rm", "--quiet", "tests/case_a.sh"]);
-    let gone = git(&path, &["diff", "--cached"]);
-    let id = &instance["instance_id"];
-    // One object by the names of the instances.
-    let predictions = json!({"a":
-        {"instance_id": id, "model_name_or_path": "m", "model_patch": format!("{patch}{gone}")}});
-    fs_err::write(world.path("predictions.json"), predictions.to_string()).unwrap();
-    let judge = ["eval", "judge", "instances.jsonl", "predictions.json", "--repo", "project"];
-    world.run(&judge).expect(0);
-    let row = &lines(&world.path("evaluation/results.jsonl"))[0];
-    assert_eq!(
-        (&row["verdict"], &row["not_passed"]),
-        (&json!("unresolved"), &json!(["upper abc"]))
-    );
-}
-
-#[test]
-fn what_tests_expect_is_a_part_of_them_that_nobody_has_to_guess() {
-    let world = TestWorld::local(Vec::new());
-    let path = cases(&world, &[]);
-    let case = "ok golden \"$(echo hello | sh src/shout.sh)\" \"$(cat testdata/hello.golden || echo none)\"\n";
-    let script = "sed 's/$/!/' | tr a-z A-Z\n";
-    let files = [
-        ("src/shout.sh", script),
-        ("tests/case_c.sh", case),
-        ("testdata/hello.golden", "HELLO!\n"),
-    ];
-    save(&path, &files, "Shout");
-    world.run(&CASES).expect(0);
-    let instance = &lines(&world.path("instances.jsonl"))[0];
-    assert!(instance["test_patch"].as_str().unwrap().contains("testdata/hello.golden"));
-    assert!(!instance["patch"].as_str().unwrap().contains("testdata"));
-}
-
-#[test]
-fn a_merge_without_words_of_its_own_is_told_by_what_it_merges() {
-    let world = TestWorld::local(Vec::new());
-    let path = cases(&world, &[]);
-    git(&path, &["checkout", "--quiet", "-b", "low"]);
-    solve(&path, "low", "tr A-Z a-z\n", "A", "a", "Write small letters\n\n`low` reads its input.");
-    git(&path, &["checkout", "--quiet", "main"]);
-    git(&path, &["merge", "--quiet", "--no-ff", "-m", "Merge branch 'low'", "low"]);
-    world.run(&CASES).expect(0);
-    let instance = &lines(&world.path("instances.jsonl"))[0];
-    let statement = "Write small letters\n\n`low` reads its input.";
-    assert_eq!(instance["problem_statement"], statement);
-}
-
-#[test]
-fn tests_are_known_by_the_names_that_datasets_have_for_them() {
-    let world = TestWorld::local(Vec::new());
-    let path = cases(&world, &[]);
-    let test = "import unittest\n\nclass Up(unittest.TestCase):\n    def test_up(self):\n        import up\n        self.assertEqual(up.up('a'), 'A')\n";
-    let files = [("up.py", "def up(text):\n    return text.upper()\n"), ("tests/test_up.py", test)];
-    save(&path, &files, "Write capitals");
-    let check = "python3 -m unittest -v tests/test_up.py";
-    world.run(&["eval", "mine", "--repo", "project", "--verify", check]).expect(0);
-    let mut instance = lines(&world.path("instances.jsonl")).remove(0);
-    assert_eq!(instance["FAIL_TO_PASS"], json!(["tests.test_up.Up.test_up"]));
-    let judged = |names: &str, out: &str| {
-        instance["FAIL_TO_PASS"] = json!(names);
-        fs_err::write(world.path("dataset.jsonl"), instance.to_string()).unwrap();
-        let prediction = json!({"instance_id": instance["instance_id"], "model_name_or_path": "gold",
-            "model_patch": instance["patch"]});
-        fs_err::write(world.path("gold.jsonl"), prediction.to_string()).unwrap();
-        let judge = ["eval", "judge", "dataset.jsonl", "gold.jsonl", "--repo", "project"];
-        let output = world.run(&[&judge[..], &["--out", out]].concat()).expect(0);
-        let row = lines(&world.path(out).join("results.jsonl")).remove(0);
-        (row["verdict"].clone(), output.stderr)
-    };
-    let mut judged = judged;
-    let (verdict, _) = judged(r#"["test_up (tests.test_up.Up)"]"#, "one");
-    assert_eq!(verdict, "resolved");
-    // Names that no command here has are said, so that nobody takes the figure for the model's.
-    let (verdict, said) = judged(r#"["UpTest > up"]"#, "two");
-    assert_eq!(verdict, "unresolved");
-    assert!(said.contains("none of the tests that decide was seen to run"), "{said}");
 }

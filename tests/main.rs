@@ -63,6 +63,7 @@ mod endings; // when a run ends: announcements, limits, unknown prices; commands
 mod endpoints; // model endpoints that are hostile or absent
 mod endpoints_bad; // wrong models, keys, addresses and settings: one message, nothing sent in vain
 mod eval; // `patchwright eval`: instances of a history, models at work on them, judged by tests that they have not seen
+mod eval_instances; // `patchwright eval`: what of a history becomes an instance, and the tests that decide
 mod eval_reviews; // `patchwright eval mine --from reviews`: what reviewers asked for, as instances
 mod event_stream; // the lines of `--json`: each is in the published schema, each kind of it is printed
 mod events; // webhook payloads as GitHub sends them, what they become and what is decided

@@ -3,7 +3,7 @@
 use patchwright_base::error::{Failure, Result};
 use patchwright_git::clone::Repo;
 use patchwright_git::diff::{DiffSpec, tree_of, unified};
-use patchwright_git::tree::{self, FileChange};
+use patchwright_git::tree::{self, FileChange, Mode};
 use patchwright_git::{GitError, Oid, blocking, commit};
 use patchwright_policy::content::is_test;
 
@@ -81,6 +81,10 @@ pub(crate) async fn patches(
         if !code.iter().any(|file| is_code(&file.path)) {
             return refused("it changes no code");
         }
+        let modes = change.files.iter().flat_map(|file| [&file.old, &file.new]).flatten();
+        if modes.map(|entry| entry.mode).any(|mode| mode == Mode::Gitlink) {
+            return refused("it changes a submodule");
+        }
         let lines = change.files.iter().map(|file| file.added_lines + file.removed_lines);
         let lines: u64 = lines.sum();
         if lines > max_lines {
@@ -113,7 +117,7 @@ fn patch(
 }
 
 /// A test, or what tests need and nobody can guess: data that they read, what they expect, how they are set up.
-fn is_of_tests(path: &str) -> bool {
+pub(crate) fn is_of_tests(path: &str) -> bool {
     let path = path.to_lowercase();
     let name = path.rsplit('/').next().unwrap_or(&path);
     let is_in_data = path.split('/').rev().skip(1).any(|folder| TEST_DATA.contains(&folder));

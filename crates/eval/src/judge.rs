@@ -1,15 +1,35 @@
 //! Judging a change by the hidden tests of its instance, in a fresh sandbox.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use crate::candidate::is_of_tests;
 use crate::instance::Instance;
 use crate::test_states::TestStates;
 use crate::verdict::{Judgement, Verdict};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
+use patchwright_git::patching::files_of;
+use patchwright_policy::Globs;
 use patchwright_task::measure::{Measured, Measurement, measure};
 use patchwright_task::run::RunEnvironment;
 use patchwright_task::world::World;
+
+/// What test runners read beside the files that are protected anyway.
+const SETTINGS: &[&str] = &[
+    "conftest.py",
+    "pytest.ini",
+    "setup.cfg",
+    "sitecustomize.py",
+    "usercustomize.py",
+    "*.pth",
+    "jest.config.*",
+    "vitest.config.*",
+    ".mocharc*",
+    "karma.conf.*",
+    "phpunit.xml*",
+    ".rspec",
+];
 
 /// Who judges: no model is asked for it.
 pub struct Judge<'a> {
@@ -68,12 +88,72 @@ impl Judge<'_> {
                 "name an image that has what they need with `--image`, and the command with `--verify`",
             ));
         }
-        Ok(Judgement::by_tests(instance, &states))
+        let touched = touched(instance, patch, &self.config.policy.protected_paths);
+        Ok(Judgement { touched, ..Judgement::by_tests(instance, &states) })
     }
+}
+
+/// Files of a change that decide which tests run, and how, and that are neither put in their place before the checks nor
+/// changed by people.
+fn touched(instance: &Instance, patch: &str, protected: &[String]) -> Vec<String> {
+    let files = |patch: &str| {
+        let files = files_of(patch).unwrap_or_default().into_iter();
+        files.map(|file| file.path).collect::<BTreeSet<String>>()
+    };
+    let (settled, people) = (files(&instance.test_patch), files(&instance.patch));
+    let settings: Vec<String> = SETTINGS.iter().map(|glob| (*glob).to_owned()).collect();
+    let globs = Globs::new(&[protected, &settings].concat());
+    let is_touched = |path: &String| {
+        (globs.matches(path) || is_of_tests(path))
+            && !settled.contains(path)
+            && !people.contains(path)
+    };
+    // A file that is new among the tests takes nothing from them.
+    let deleted_or_kept = |path: &String| !is_new(patch, path) || globs.matches(path);
+    files(patch).into_iter().filter(is_touched).filter(deleted_or_kept).collect()
+}
+
+/// The patch adds the file.
+fn is_new(patch: &str, path: &str) -> bool {
+    let target = format!("+++ b/{path}");
+    let lines: Vec<&str> = patch.lines().collect();
+    lines.windows(2).any(|pair| pair[0] == "--- /dev/null" && pair[1] == target)
 }
 
 /// The image of the instance, unless the operator wants another one.
 pub(crate) fn with_image(config: &Config, instance: &Instance) -> Config {
     let image = config.image.clone().or_else(|| instance.image.clone());
     Config { image, ..config.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_change_does_to_the_checks_is_named() {
+        let file = |path: &str, old: &str| {
+            format!("diff --git a/{path} b/{path}\n--- {old}\n+++ b/{path}\n@@ -1 +1 @@\n-a\n+b\n")
+        };
+        let changed = |path: &str| file(path, &format!("a/{path}"));
+        let added = |path: &str| {
+            format!(
+                "diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+b\n"
+            )
+        };
+        let instance = Instance {
+            patch: format!("{}{}", changed("src/a.py"), changed("pyproject.toml")),
+            test_patch: changed("tests/test_a.py"),
+            ..Instance::default()
+        };
+        let patch: String =
+            ["Makefile", "pyproject.toml", "src/a.py", "tests/test_a.py", "tests/test_b.py"]
+                .map(changed)
+                .concat();
+        let patch = format!("{patch}{}{}", added("tests/test_new.py"), added("sitecustomize.py"));
+        let named =
+            touched(&instance, &patch, &["Makefile".to_owned(), "pyproject.toml".to_owned()]);
+        assert_eq!(named, ["Makefile", "sitecustomize.py", "tests/test_b.py"]);
+        assert!(touched(&instance, "no patch", &[]).is_empty());
+    }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::instance::Prediction;
-use crate::verdict::Judgement;
+use crate::verdict::{Judgement, Verdict};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
 use patchwright_types::dollars;
@@ -92,6 +92,13 @@ pub struct Row {
     pub judgement: Judgement,
     #[serde(flatten)]
     pub used: Used,
+}
+
+impl Row {
+    /// It counts as resolved, and may have changed what says so.
+    pub fn is_doubtful(&self) -> bool {
+        self.judgement.verdict == Verdict::Resolved && !self.judgement.touched.is_empty()
+    }
 }
 
 /// The folder. One process at a time.
@@ -317,7 +324,7 @@ fn must_have_same_settings(folder: &Path, config: &Config) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::{Share, Verdict};
+    use crate::verdict::Share;
 
     fn row() -> Row {
         Row {
@@ -328,6 +335,7 @@ mod tests {
                 pass_to_pass: Share::default(),
                 not_passed: Vec::new(),
                 why: None,
+                touched: Vec::new(),
             },
             used: Used { conclusion: "done".to_owned(), cost_usd: 0.1 + 0.2, ..Used::default() },
         }

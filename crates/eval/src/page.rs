@@ -129,6 +129,7 @@ fn instances(summary: &Summary, rows: &[Row], ledger: Option<&Ledger>) -> Markup
 /// One result, with a link to the run where it is in the same folder.
 fn result(row: &Row, ledger: Option<&Ledger>) -> Markup {
     let (class, mark) = match row.judgement.verdict {
+        Verdict::Resolved if !row.judgement.touched.is_empty() => ("good", "✓?"),
         Verdict::Resolved => ("good", "✓"),
         Verdict::Unresolved => ("bad", "✗"),
         Verdict::EmptyPatch => ("bad", "∅"),

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::instance::Instance;
 use crate::test_states::{TestState, TestStates};
+use patchwright_base::text;
 
 /// Names of tests that a verdict keeps.
 const MAX_NAMED: usize = 50;
@@ -49,6 +50,9 @@ pub struct Judgement {
     /// Why the change cannot be applied, where it cannot; what makes the verdict doubtful.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Files that the change has altered, people's has not, and the checks depend on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub touched: Vec<String>,
 }
 
 /// How many of how many.
@@ -67,6 +71,7 @@ impl Judgement {
             pass_to_pass: Share { passed: 0, of: instance.pass_to_pass.len() },
             not_passed: Vec::new(),
             why,
+            touched: Vec::new(),
         }
     }
 
@@ -91,13 +96,21 @@ impl Judgement {
             pass_to_pass: share(&instance.pass_to_pass),
             not_passed: not_passed.into_iter().take(MAX_NAMED).collect(),
             why: has_none.then(|| NONE_RAN.to_owned()),
+            touched: Vec::new(),
         }
     }
 
     /// For people.
     pub fn in_words(&self) -> String {
         let why = self.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-        format!("{}{why}", self.verdict.words())
+        let touched = match (self.verdict, self.touched.as_slice()) {
+            (Verdict::Resolved, [_, ..]) => {
+                let files: Vec<String> = self.touched.iter().map(|path| text::code(path)).collect();
+                format!(", with changes to what the checks depend on: {}", files.join(", "))
+            }
+            _ => String::new(),
+        };
+        format!("{}{why}{touched}", self.verdict.words())
     }
 }
 

@@ -36,6 +36,7 @@ mod own_messages;
 mod owners;
 pub mod packed;
 mod partial;
+mod patch_text;
 pub mod patching;
 pub mod push;
 mod quarantine;

@@ -2,8 +2,9 @@
 //! no `git` program is started.
 
 use git2::build::TreeUpdateBuilder;
-use git2::{Delta, Diff, FileMode};
+use git2::{Delta, Diff, FileMode, Tree, TreeEntry};
 
+use super::patch_text::for_libgit2;
 use super::repo::Repo;
 use super::{GitError, Oid, display_path};
 
@@ -47,6 +48,7 @@ pub fn apply(repo: &Repo, tree: Oid, patch: &str) -> Result<Oid, GitError> {
     }
     let (git, diff) = (repo.git()?, read(patch)?);
     let base = git.find_tree(tree.0)?;
+    refuse_submodules(&base, &diff)?;
     let mut index = git.apply_to_tree(&base, &diff, None).map_err(|err| {
         GitError::Unacceptable(format!("the patch does not apply: {}", err.message()))
     })?;
@@ -98,13 +100,21 @@ fn mode_of(bits: i32) -> FileMode {
 }
 
 fn read(patch: &str) -> Result<Diff<'static>, GitError> {
-    // Tools cut the last line break off, and then libgit2 takes the last line for damaged.
-    let mut whole = patch.to_owned();
-    if !whole.ends_with('\n') {
-        whole.push('\n');
-    }
-    Diff::from_buffer(whole.as_bytes())
+    Diff::from_buffer(for_libgit2(patch).as_bytes())
         .map_err(|err| GitError::Unacceptable(format!("it is no patch of git: {}", err.message())))
+}
+
+/// libgit2 crashes when it applies a patch to a submodule, and such a patch is nothing that a tree can be made of.
+fn refuse_submodules(base: &Tree<'_>, diff: &Diff<'_>) -> Result<(), GitError> {
+    for file in diff.deltas().flat_map(|delta| [delta.old_file(), delta.new_file()]) {
+        let Some(path) = file.path() else { continue };
+        let is_one = |entry: TreeEntry<'_>| entry.filemode() == i32::from(FileMode::Commit);
+        if file.mode() == FileMode::Commit || base.get_path(path).is_ok_and(is_one) {
+            let shown = display_path(&path.to_string_lossy());
+            return Err(GitError::Unacceptable(format!("`{shown}` is a submodule")));
+        }
+    }
+    Ok(())
 }
 
 fn utf8(path: Option<&std::path::Path>) -> Result<String, GitError> {

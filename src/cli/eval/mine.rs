@@ -128,9 +128,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
 
 /// The search has ended early.
 fn unrunnable(why: &str, instances: usize, ui: Ui) -> Result<u8> {
-    let what = format!(
-        "looked no further, because tests of several commits in a row cannot be run: {why}"
-    );
+    let what = format!("looked no further, because it is so for several commits in a row: {why}");
     let hint = "`-v` shows what setup and the checks say; name what they need with `--setup`, `--setup-allow` and `--image`, \
                 the command with `--verify`, and call it again, which tries these commits again";
     if instances == 0 {

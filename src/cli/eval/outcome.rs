@@ -38,6 +38,9 @@ pub(super) fn tell(
     write(&out.join("report.html"), &page(&title, &summary, rows, Some(ledger)))?;
     ui.record(&summary);
     ui.data(&table(&summary));
+    for row in rows.iter().filter(|row| row.is_doubtful()) {
+        ui.warn(&format!("look at {}: {}", row.key.in_words(), row.judgement.in_words()));
+    }
     for (key, why) in &left.failed {
         ui.warn(&format!("no result: {}: {why}", key.in_words()));
     }
