@@ -5,7 +5,7 @@
 pub(crate) fn for_libgit2(patch: &str) -> String {
     let lines: Vec<&str> = patch.split_inclusive('\n').collect();
     let mut out = Vec::new();
-    let mut at = 0;
+    let (mut at, mut end_of_hunks) = (0, 0);
     while at < lines.len() {
         let line = lines[at];
         if line.starts_with("diff --git ") {
@@ -19,11 +19,17 @@ pub(crate) fn for_libgit2(patch: &str) -> String {
         } else if let Some(counts) = hunk(line) {
             let end = at + 1 + length(&lines[at + 1..], counts);
             out.extend(lines[at..end].iter().map(|line| (*line).to_owned()));
-            at = end;
+            (at, end_of_hunks) = (end, out.len());
         } else {
             out.push(line.to_owned());
             at += 1;
         }
+    }
+    // Tools add blank lines as well, which only the end of a binary file is made of.
+    if !patch.contains("GIT binary patch") {
+        let written =
+            out.iter().rposition(|line| !line.trim_end().is_empty()).map_or(0, |at| at + 1);
+        out.truncate(written.max(end_of_hunks));
     }
     // Tools cut the last line break off, and then libgit2 takes the last line for damaged.
     let mut whole = out.concat();
@@ -173,6 +179,8 @@ mod tests {
         assert_eq!(for_libgit2(&format!("{empty}{CHANGE}")), expected);
         let gone = "diff --git a/e b/e\ndeleted file mode 100644\nindex e69de29..0000000";
         assert_eq!(for_libgit2(gone), format!("{gone}\n--- a/e\n+++ /dev/null\n"));
+        assert_eq!(for_libgit2(&format!("{gone}\n\n\n")), for_libgit2(gone));
+        assert_eq!(for_libgit2(&format!("{CHANGE}\n")), CHANGE);
         let blank = "diff --git a/a b b/a b\n--- a/a b\t\n+++ b/a b\t\n@@ -1 +1 @@\n-a\n+b\n";
         let quoted =
             "diff --git \"a/a b\" \"b/a b\"\n--- \"a/a b\"\n+++ \"b/a b\"\n@@ -1 +1 @@\n-a\n+b\n";
