@@ -135,6 +135,28 @@ fn corepack_puts_its_package_managers_where_a_user_may_write() {
     assert!(world.told().contains("/home/agent/.local/bin/yarn\\n"), "{}", world.told());
 }
 
+/// Corepack refuses what a registry has not signed, as the mirrors of companies do not.
+#[test]
+fn a_package_manager_that_corepack_refuses_is_installed_in_its_place() {
+    if ["/usr/bin/pnpm", "/usr/local/bin/pnpm"].iter().any(|path| Path::new(path).exists()) {
+        eprintln!("pnpm: on this machine, 1 test skipped");
+        return;
+    }
+    let world = with_path(TestWorld::local([sh("pnpm --version"), say("Done.")]), "bin");
+    let enables = "mkdir -p \"$HOME/.local/bin\" && cd \"$HOME/.local/bin\" && \
+        printf '#!/bin/sh\\necho No compatible signature found in package metadata >&2\\nexit 1\\n' > pnpm && chmod +x pnpm\n";
+    program(&world.path("home/bin/corepack"), enables);
+    let installs = "[ \"$*\" = 'install --global --force pnpm@9.1.0' ] || exit 3\n\
+        mkdir -p \"$npm_config_prefix/bin\" && cd \"$npm_config_prefix/bin\" && \
+        printf '#!/bin/sh\\necho pnpm 9.1.0\\n' > pnpm && chmod +x pnpm\n";
+    program(&world.path("home/bin/npm"), installs);
+    let manifest = "{\"packageManager\": \"pnpm@9.1.0\", \"dependencies\": {\"a\": \"1\"}}";
+    project(&world, &[("package.json", manifest), ("pnpm-lock.yaml", "")]);
+    exec(&world, &["--verify", "pnpm test"]).expect(0);
+    assert_eq!(codes(&result(&world)), [Some(0)], "{:#}", result(&world));
+    assert!(world.told().contains("pnpm 9.1.0"), "{}", world.told());
+}
+
 /// What Maven prints where it reaches no repository.
 const UNRESOLVED: &str = "[ERROR]     Unresolveable build extension: Plugin org.example:x:1 or one of its dependencies could \
     not be resolved: Unknown host repo.maven.apache.org";

@@ -160,7 +160,8 @@ pub(super) fn manager_before(files: &Files<'_>, steps: &[Step]) -> Option<Step> 
     Some(Step { command, folder, why, ecosystem: Some(Ecosystem::Node) })
 }
 
-/// Corepack where Node has it, and where it may write its shims; else the package itself. Where that fails as well it is the
+/// Corepack where Node has it, where it may write its shims, and where what it downloads has the signatures that it asks for,
+/// which registries of companies often lack; else the package itself, in the place of the shim. Where that fails as well it is the
 /// failure to speak of, and not that the program is missing afterwards.
 fn get(program: &str, asked: &str) -> String {
     let version =
@@ -170,7 +171,8 @@ fn get(program: &str, asked: &str) -> String {
     let package = if is_modern { "@yarnpkg/cli-dist" } else { program };
     format!(
         "export COREPACK_ENABLE_DOWNLOAD_PROMPT=0\n\
-         command -v {program} >/dev/null || corepack enable {program} 2>/dev/null || npm install --global {package}{version} || exit\n"
+         {{ command -v {program} >/dev/null || corepack enable {program}; }} 2>/dev/null && {program} --version >/dev/null 2>&1 || \
+         npm install --global --force {package}{version} || exit\n"
     )
 }
 
