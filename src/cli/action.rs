@@ -29,7 +29,6 @@ use patchwright_task::review::run::ReviewReport;
 use patchwright_task::run::{self, RunEnvironment};
 use patchwright_task::signals;
 use patchwright_task::world::World;
-use patchwright_types::events;
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::published::Published;
 use patchwright_types::task::{LearnRequest, PromptRequest, Trigger};
@@ -329,16 +328,8 @@ impl JobReport {
             EventOutcome::Review(ended) => JobReport::of_review(&ended),
             EventOutcome::Triage(ended) => {
                 let triaged = &ended.triaged;
-                let result = serde_json::to_string(&events::Event::TriageResult(Box::new(
-                    events::TriageResult {
-                        triaged,
-                        comment_url: ended.comment_url.as_deref(),
-                        folder: &ended.folder,
-                    },
-                )));
-                let result = result.unwrap_or_default();
                 JobReport {
-                    outputs: outputs::of_triage(triaged, &result, &ended.folder),
+                    outputs: outputs::of_triage(triaged, &ended.as_json(), &ended.folder),
                     summary: ended.shown.clone(),
                     conclusion: triaged.conclusion,
                     reason: triaged.reason.clone(),

@@ -45,6 +45,15 @@ pub struct TriageReport {
     pub folder: std::path::PathBuf,
 }
 
+impl TriageReport {
+    /// As `triage.json` has it.
+    pub fn as_json(&self) -> String {
+        let TriageReport { triaged, comment_url, folder, .. } = self;
+        let result = TriageResult { triaged, comment_url: comment_url.as_deref(), folder };
+        serde_json::to_string(&Event::TriageResult(Box::new(result))).unwrap_or_default()
+    }
+}
+
 /// Triages: admit → begin → open → offer → agent → decide → publish.
 ///
 /// # Errors
@@ -148,8 +157,7 @@ fn tell_end(run: &Run<'_>, admitted: &AdmittedTriage, triaged: &Triaged, url: Op
         run.tell(&Event::Published { object: Object::Comment, url, number, operation: None });
     }
     let folder = &run.folder.path;
-    let result = TriageResult { triaged, comment_url: url, folder };
-    let result = Event::TriageResult(Box::new(result));
+    let result = Event::TriageResult(Box::new(TriageResult { triaged, comment_url: url, folder }));
     super::salvage::write_last(run, "triage.json", &super::salvage::as_text(run, &result));
     run.tell_files();
     run.tell(&result);

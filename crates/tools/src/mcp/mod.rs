@@ -26,6 +26,7 @@ pub mod result;
 pub mod schema;
 pub mod server;
 pub mod text;
+mod tool_list;
 mod tools;
 pub mod updates;
 

@@ -7,7 +7,8 @@ use futures_util::future::join_all;
 use globset::GlobSet;
 use rmcp::model::Tool;
 
-use super::server::{Listed, MAX_LISTED, Server, Unreadable};
+use super::server::Server;
+use super::tool_list::{Listed, MAX_LISTED, Unreadable};
 use super::tools::ServerTool;
 use super::{Servers, names, resources, text};
 use crate::dynamic::DynamicTool;

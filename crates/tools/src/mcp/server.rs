@@ -1,17 +1,14 @@
 //! A configured server: asked one thing at a time or many, started again when it has ended, and counted.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rmcp::ServiceError;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ClientRequest, JsonObject, ListToolsRequest,
-    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResult,
-    Resource, ResourceTemplate, ServerResult, Tool,
+    CallToolRequestParams, CallToolResult, JsonObject, ReadResourceRequestParams,
+    ReadResourceResult, Resource, ResourceTemplate, Tool,
 };
-use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
@@ -19,42 +16,18 @@ use tokio::time::timeout;
 use super::call_failures::CallFailures;
 use super::connection::{ConnectError, Connection, Transport};
 use super::handler::Watch;
+use super::tool_list::{Listed, list_tools, page};
 use super::{fault, oversized, text};
 use patchwright_guest::tool::ToolError;
 
 /// How often a server that has ended is started again in a run.
 const MAX_RESTARTS: u32 = 3;
-/// Pages of one list.
-const MAX_PAGES: usize = 64;
-/// Most tools, resources or templates of one server; the rest is not looked at.
-pub const MAX_LISTED: usize = 512;
-/// Most bytes of all tools of one server.
-const MAX_LISTED_BYTES: usize = 8 << 20;
 /// Rounds of a call in which a server asks for more before it answers. We have nothing to give.
 const MAX_ROUNDS: usize = 3;
 /// Longest explanation of an error, in bytes.
 const MAX_WHY: usize = 2_000;
 /// How long a server that let a call run out of time may take to show that it lives.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
-
-/// What a server says that it has, of one kind.
-#[derive(Clone, Debug, Default)]
-pub struct Listed<T> {
-    pub items: Vec<T>,
-    /// What is not written as the protocol says.
-    pub unreadable: Vec<Unreadable>,
-    /// The list was truncated.
-    pub is_cut: bool,
-}
-
-/// A part of a list that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
-    /// Its name, as far as it has one.
-    pub name: String,
-    /// What is wrong with it.
-    pub why: String,
-}
 
 /// A server of the configuration.
 pub struct Server {
@@ -421,87 +394,4 @@ async fn end(connection: Arc<Connection>) -> String {
         Ok(connection) => connection.close().await,
         Err(_) => "the connection ended".to_owned(),
     }
-}
-
-fn page(cursor: Option<String>) -> PaginatedRequestParams {
-    PaginatedRequestParams::default().with_cursor(cursor)
-}
-
-/// One page. Where the library cannot read it as a whole, each tool is read by itself, so that one that
-/// is malformed takes no other with it.
-async fn tools_page(
-    connection: &Connection,
-    cursor: Option<String>,
-) -> Result<(ListToolsResult, Vec<Unreadable>), ServiceError> {
-    let peer = connection.service.peer();
-    match peer.list_tools(Some(page(cursor.clone()))).await {
-        Err(ServiceError::UnexpectedResponse) => {}
-        answer => return answer.map(|result| (result, Vec::new())),
-    }
-    let request = ListToolsRequest::with_param(page(cursor));
-    match peer.send_request(ClientRequest::ListToolsRequest(request)).await? {
-        ServerResult::ListToolsResult(result) => Ok((result, Vec::new())),
-        ServerResult::CustomResult(result) => {
-            let mut result = result.0;
-            let Some(Value::Array(tools)) = result.get_mut("tools").map(Value::take) else {
-                return Err(ServiceError::UnexpectedResponse);
-            };
-            let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
-            for tool in tools {
-                match read_tool(tool) {
-                    Ok(tool) => readable.push(tool),
-                    Err(why) => unreadable.push(why),
-                }
-            }
-            let mut page = ListToolsResult::with_all_items(readable);
-            page.next_cursor = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
-            Ok((page, unreadable))
-        }
-        _ => Err(ServiceError::UnexpectedResponse),
-    }
-}
-
-/// A tool with what it needs; what it does not need may be wrong.
-fn read_tool(tool: Value) -> Result<Tool, Unreadable> {
-    let needed: JsonObject = ["name", "description", "inputSchema"]
-        .into_iter()
-        .filter_map(|key| Some((key.to_owned(), tool.get(key)?.clone())))
-        .collect();
-    let name = tool.get("name").and_then(Value::as_str).unwrap_or("?").to_owned();
-    let whole: Result<Tool, serde_json::Error> = serde_json::from_value(tool);
-    whole.or_else(|_| serde_json::from_value(Value::Object(needed))).map_err(|err| Unreadable {
-        name,
-        why: format!("it is not written as the protocol says ({err})"),
-    })
-}
-
-/// All pages, up to a bound; a cursor that comes again ends the list.
-async fn list_tools(connection: &Connection) -> Result<Listed<Tool>, ServiceError> {
-    let mut listed = Listed { items: Vec::new(), unreadable: Vec::new(), is_cut: false };
-    if connection.capabilities().tools.is_none() {
-        return Ok(listed);
-    }
-    let (mut cursor, mut seen) = (None, BTreeSet::new());
-    let mut bytes = 0;
-    for _ in 0..MAX_PAGES {
-        let (result, unreadable) = tools_page(connection, cursor).await?;
-        let size = |tool: &Tool| serde_json::to_string(tool).map_or(0, |text| text.len());
-        bytes += result.tools.iter().map(size).sum::<usize>();
-        if bytes > MAX_LISTED_BYTES {
-            listed.is_cut = true;
-            return Ok(listed);
-        }
-        listed.items.extend(result.tools);
-        listed.unreadable.extend(unreadable);
-        listed.unreadable.truncate(MAX_LISTED);
-        let next = result.next_cursor.filter(|next| seen.insert(next.clone()));
-        if listed.items.len() > MAX_LISTED || next.is_none() {
-            listed.is_cut = listed.items.len() > MAX_LISTED;
-            listed.items.truncate(MAX_LISTED);
-            return Ok(listed);
-        }
-        cursor = next;
-    }
-    listed.is_cut = true;
-    Ok(listed)
 }
