@@ -35,6 +35,9 @@ fn is_file_of_tests(word: &str) -> bool {
     stem.starts_with("test_") || stem.ends_with("_test")
 }
 
+/// What of `cargo test` has no value behind it: what follows any other option may be its value.
+const FLAGS: &[&str] = &["test", "run", "-v", "--verbose", "--release", "--workspace", "--all"];
+
 /// Documents, one file of tests, the library alone, or one package.
 fn is_part_of_crates(words: &[&str]) -> bool {
     let before: Vec<&str> = words.iter().copied().take_while(|word| *word != "--").collect();
@@ -43,8 +46,6 @@ fn is_part_of_crates(words: &[&str]) -> bool {
             word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
         })
     };
-    // What follows any other option may be its value.
-    const FLAGS: &[&str] = &["test", "run", "-v", "--verbose", "--release", "--workspace", "--all"];
     let mut followed = before.iter().zip(before.iter().skip(1));
     let names_tests = followed.any(|(first, word)| {
         FLAGS.contains(first) && !word.starts_with('-') && !FLAGS.contains(word)

@@ -66,12 +66,12 @@ struct Chunk {
     code: Option<Value>,
     r#type: Option<Value>,
     message: Option<Value>,
-    /// How MiniMax reports an error, in an answer that is none.
+    /// How `MiniMax` reports an error, in an answer that is none.
     #[serde(default, deserialize_with = "lenient::some")]
     base_resp: Option<BaseResp>,
 }
 
-/// MiniMax's word on a request; 0 is success.
+/// `MiniMax`'s word on a request; 0 is success.
 #[derive(Deserialize)]
 struct BaseResp {
     #[serde(default, deserialize_with = "lenient::count")]
