@@ -3,7 +3,9 @@
 //! `OUTAGE_REPOSITORIES=200 cargo nextest run -E 'test(/batch_outage::a_campaign_sleeps/)' -j 1` is the same with campaigns
 //! of two hundred repositories.
 
+mod database; // one that goes away under the command
 mod disk; // a full disk under the state folder and the database
+mod engine; // Docker goes away, or has no room
 mod held_back; // what waits, and what need not
 mod limits; // how often, and for how long, before an attempt counts
 mod pods; // clusters that give no sandboxes

@@ -106,8 +106,8 @@ fn a_worker_whose_token_is_limited_takes_nothing_until_that_is_over_and_others_g
     end(limited);
 }
 
-#[test]
-fn an_app_that_is_limited_at_one_organization_works_on_for_the_others() {
+/// An App that is installed at two organisations, and a campaign for a repository of each.
+fn world_of_two() -> TestWorld {
     let github = GitHub::new().organization("acme").repository("acme/app", FILES);
     let github = github.app("patchwright").installation("acme");
     let github = github.organization("beta").repository("beta/app", FILES).installation("beta");
@@ -116,8 +116,28 @@ fn an_app_that_is_limited_at_one_organization_works_on_for_the_others() {
     write(&world, &listed);
     let world = world.with_app_credentials();
     world.run(&["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex", "--detach"]).expect(0);
-    let limit = Kind::Primary { reset_in: 36_000, window: Duration::ZERO };
-    world.github.fault(Fault::once("GET", "/repos/acme/app/rules", limit));
+    world
+}
+
+const TEN_HOURS: Kind = Kind::Primary { reset_in: 36_000, window: Duration::ZERO };
+
+#[test]
+fn there_is_no_forecast_while_nothing_is_left_but_a_rate_limit() {
+    let world = world_of_two();
+    world.github.fault(Fault::once("POST", "/repos/acme/app/pulls", TEN_HOURS));
+    let worker = start(&world, "worker", &[], &[]);
+    let status = || batch(&world, &["status"]).stdout;
+    until("the wait", || status().contains("waits for the end of GitHub's rate limit, at 20"));
+    until("the other's pull request", || status().contains(r#""state":"open""#));
+    assert!(status().contains(r#""eta":null"#), "{}", status());
+    assert!(!status().contains("from now"), "that was said some time ago: {}", status());
+    end(worker);
+}
+
+#[test]
+fn an_app_that_is_limited_at_one_organization_works_on_for_the_others() {
+    let world = world_of_two();
+    world.github.fault(Fault::once("GET", "/repos/acme/app/rules", TEN_HOURS));
     // It has room for one, and takes what is limited first.
     let worker = start(&world, "worker", &[], &[]);
     until("the other's pull request", || !world.github.of("beta/app").pulls().is_empty());

@@ -386,7 +386,7 @@ async fn says_when_docker_goes_away() {
     let sandbox = DockerSandbox::connect(Some(&host)).await.unwrap();
     fs_err::remove_file(&path).unwrap();
     let err = sandbox.start(&spec(&docker.run, IMAGE)).await.err().unwrap();
-    assert!(matches!(err, SandboxError::Gone(_)), "{err}");
+    assert!(matches!(err, SandboxError::EngineBroken(_)), "{err}");
     assert_nothing_left(&docker).await;
 }
 

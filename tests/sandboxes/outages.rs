@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use patchwright_sandbox::Sandbox;
 use patchwright_sandbox::docker::DockerSandbox;
+use patchwright_sandbox::{EngineTrouble, Sandbox};
 use serde_json::json;
 
 use super::{assert_nothing_left, spec};
@@ -167,7 +167,12 @@ async fn what_a_process_could_not_remove_its_next_sweep_removes() {
     let spec = spec(&docker.run, IMAGE);
     let (one, two) = (sandbox.start(&spec).await.unwrap(), sandbox.start(&spec).await.unwrap());
     proxy.end();
-    one.stop().await.unwrap_err();
+    // It may answer again before anybody else asks.
+    let reason = one.exit_reason().await.unwrap();
+    assert!(reason.starts_with("Docker does not answer: "), "{reason}");
+    assert_eq!(one.trouble(), Some(EngineTrouble::TookAway));
+    let err = one.stop().await.unwrap_err();
+    assert_eq!(err.trouble(), Some(EngineTrouble::TookAway), "{err}");
     proxy.work();
     let name = format!("patchwright-{}-agent", docker.run);
     assert_eq!(sandbox.sweep(None).await.unwrap(), [name], "and nothing that is in use");

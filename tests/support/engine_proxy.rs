@@ -15,9 +15,14 @@ enum Traffic {
     Passes,
     /// It waits, on either side, as with an engine that stands still.
     Waits,
+    /// It passes, but for what would make a container: the engine's disk is full.
+    Full,
     /// There is no engine.
     None,
 }
+
+/// What Docker answers when its disk is full.
+const FULL: &str = "{\"message\":\"mkdir /var/lib/docker/overlay2/1: no space left on device\"}";
 
 struct Shared {
     traffic: Mutex<Traffic>,
@@ -60,6 +65,11 @@ impl EngineProxy {
         self.shared.set(Traffic::Waits);
     }
 
+    /// The disk of the engine is full.
+    pub(crate) fn fill(&self) {
+        self.shared.set(Traffic::Full);
+    }
+
     /// The engine ends. What ran in its containers runs on and keeps its streams, as some engines see to.
     pub(crate) fn end(&self) {
         self.shared.set(Traffic::None);
@@ -93,7 +103,15 @@ impl Shared {
     fn passes(&self) -> bool {
         let mut traffic = self.traffic.lock();
         self.changed.wait_while(&mut traffic, |traffic| *traffic == Traffic::Waits);
-        *traffic == Traffic::Passes
+        *traffic != Traffic::None
+    }
+
+    /// Whether this asks for a container, and the engine has no room for one.
+    fn has_no_room_for(&self, request: &[u8]) -> bool {
+        let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
+        let line = String::from_utf8_lossy(line);
+        let makes_one = line.starts_with("POST ") && line.contains("/containers/create");
+        makes_one && *self.traffic.lock() == Traffic::Full
     }
 
     fn serve(self: Arc<Self>, client: UnixStream) {
@@ -114,6 +132,15 @@ impl Shared {
         loop {
             let count = from.read(&mut buffer).unwrap_or_default();
             if !self.passes() {
+                return;
+            }
+            if self.has_no_room_for(&buffer[..count]) {
+                let (length, kind) = (FULL.len(), "content-type: application/json");
+                let head = format!(
+                    "HTTP/1.1 500 Internal Server Error\r\n{kind}\r\ncontent-length: {length}\r\nconnection: close"
+                );
+                let _ = from.write_all(format!("{head}\r\n\r\n{FULL}").as_bytes());
+                let _ = from.shutdown(Shutdown::Both);
                 return;
             }
             if count == 0 || to.write_all(&buffer[..count]).is_err() {

@@ -11,6 +11,9 @@ use patchwright_base::error::{Failure, FailureKind, Hint};
 pub const JOIN_DOCKER: &str = "let this user use Docker (`sudo usermod -aG docker $USER`, then sign in again; who is in \
                                that group can become root), or install rootless Docker";
 
+/// What to do when a sandbox is gone.
+const RESUME: &str = "run the same command again to resume";
+
 /// What to do about the network, and how the output ended.
 fn setup_hint(network: Option<String>, output: &str) -> Option<String> {
     let ended = (!output.is_empty()).then(|| format!("its output ended with:\n{output}"));
@@ -61,14 +64,14 @@ impl From<SandboxError> for Failure {
                     format!("{more}; its output ended with:\n{output}")
                 })
             }
-            SandboxError::DiskFull(_) => Some("free some space on Docker's disk".to_owned()),
+            SandboxError::DiskFull(_) | SandboxError::EngineFull(_) => Some("free some space on Docker's disk".to_owned()),
             SandboxError::HardeningMismatch(_) => Some(
                 "the Docker daemon, or an admission webhook of the cluster, changes what containers are started \
                  with; see `docs/sandbox.md`"
                     .to_owned(),
             ),
             SandboxError::Kubernetes { hint, .. } => hint.clone(),
-            SandboxError::Gone(_) => Some("run the same command again to resume".to_owned()),
+            SandboxError::Gone(_) | SandboxError::EngineBroken(_) => Some(RESUME.to_owned()),
             SandboxError::Folder { .. }
             | SandboxError::GuestFile { .. }
             | SandboxError::Other(_) => None,

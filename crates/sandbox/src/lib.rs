@@ -321,10 +321,10 @@ pub trait Stop: Send + Sync {
 pub enum EngineTrouble {
     /// Docker or the API server does not answer.
     Away,
-    /// It answers, and gives no sandbox to anybody: a quota, no room, a right or a policy that is missing, a registry
-    /// that does not give the operator's image.
+    /// It answers, and gives no sandbox to anybody: a quota, no room, a full disk, a right or a policy that is missing, a
+    /// registry that does not give the operator's image.
     Refuses,
-    /// The cluster took the sandbox away, or the connection to it broke.
+    /// The cluster took the sandbox away, or the connection to it, or to Docker, broke.
     TookAway,
 }
 
@@ -361,8 +361,14 @@ pub enum SandboxError {
     HardeningMismatch(String),
     #[error("the sandbox is gone: {0}")]
     Gone(String),
+    /// The engine did not answer in the middle of it.
+    #[error("the sandbox is gone: {0}")]
+    EngineBroken(String),
     #[error("no space left: {0}")]
     DiskFull(String),
+    /// The engine has no room for what everybody needs of it.
+    #[error("no space left on the disk of Docker: {0}")]
+    EngineFull(String),
     /// A folder of the local sandbox, on this machine.
     #[error("cannot {verb} `{path}`: {cause}")]
     Folder { verb: String, path: String, cause: std::io::Error },
@@ -393,6 +399,9 @@ impl SandboxError {
         match self {
             SandboxError::NoDocker { .. } => Some(EngineTrouble::Away),
             SandboxError::Kubernetes { trouble, .. } => *trouble,
+            // It may answer again when somebody asks.
+            SandboxError::EngineBroken(_) => Some(EngineTrouble::TookAway),
+            SandboxError::EngineFull(_) => Some(EngineTrouble::Refuses),
             SandboxError::NoImage { .. }
             | SandboxError::Setup { .. }
             | SandboxError::SetupTime { .. }

@@ -233,7 +233,7 @@ pub(super) async fn stop(run: &Run<'_>, sandbox: Running) {
     let why = match waited(run, REMOVAL, sandbox.stop()).await {
         Some(Ok(())) => return,
         // Its own words say that it is gone, which nobody knows before it is removed.
-        Some(Err(SandboxError::Gone(why))) => why,
+        Some(Err(SandboxError::Gone(why) | SandboxError::EngineBroken(why))) => why,
         Some(Err(err)) => err.to_string(),
         None => "its engine did not answer in time".to_owned(),
     };

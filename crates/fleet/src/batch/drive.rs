@@ -4,7 +4,9 @@
 //! store, and everything that it does is there once. [`advance`] is the step by which a campaign goes on.
 
 mod advance;
+mod away;
 pub(super) mod begin;
+mod elsewhere;
 mod limits;
 mod parts;
 mod release;
@@ -18,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use self::advance::{StepOutcome, advance};
+use self::away::{DatabaseWait, Look};
 pub use self::begin::{import, stored};
 pub use self::parts::{KnownParts, LostParts};
 
@@ -312,14 +315,15 @@ impl Drive<'_> {
     ) -> Result<EndReason> {
         let scale = self.fleet.env.time_scale();
         let shortest = LOOK.mul_f64(scale).max(SHORTEST_LOOK);
+        let mut database = DatabaseWait::default();
         loop {
             let begun = Instant::now();
-            // A wait is final only if nothing was running before the step: a job that ends
-            // meanwhile may open the next wave.
-            let was_busy = self.is_busy().await?;
-            let step = advance(self.fleet, &self.id).await?;
-            let events = self.fresh_events().await?;
-            let view = self.fleet.store.view(&self.id).await?;
+            let Look { was_busy, step, events, view } = match self.look().await {
+                Ok(look) => look,
+                Err(_) if database.waits(self.fleet).await => continue,
+                Err(failure) => return Err(failure),
+            };
+            database = DatabaseWait::default();
             let others = self.fleet.scope.left_to_others(&view);
             let view = self.fleet.scope.view_of(view);
             watch.look(&view, &events);

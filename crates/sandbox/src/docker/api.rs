@@ -96,10 +96,10 @@ impl From<ApiError> for SandboxError {
     fn from(err: ApiError) -> SandboxError {
         let message = format!("docker {}: {}", err.what, err.cause());
         if message.contains("no space left on device") {
-            return SandboxError::DiskFull(message);
+            return SandboxError::EngineFull(message);
         }
         if err.is_unreachable() {
-            SandboxError::Gone(message)
+            SandboxError::EngineBroken(message)
         } else {
             SandboxError::Other(message)
         }

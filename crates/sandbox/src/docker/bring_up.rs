@@ -148,7 +148,7 @@ impl DockerSandbox {
             Ok(client) => Ok(client),
             Err(err) => {
                 let reason = container.exit_reason().await.unwrap_or_default();
-                Err(SandboxError::Gone(format!("the guest did not start: {err}; {reason}")))
+                Err(container.gone(format!("the guest did not start: {err}; {reason}")))
             }
         }
     }

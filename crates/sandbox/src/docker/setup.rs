@@ -168,7 +168,7 @@ impl DockerSandbox {
         };
         let ran = match ran {
             Err(Failed::Guest(err)) => Err(match container.exit_reason().await {
-                Some(why) => SandboxError::Gone(format!("during setup: {why}")),
+                Some(why) => container.gone(format!("during setup: {why}")),
                 // The guest lives, and has ended the command because Docker's disk is nearly full.
                 None if err.to_string().contains(quota::DISK_FULL) => {
                     SandboxError::DiskFull(format!("during setup: {err}"))

@@ -1,6 +1,7 @@
 //! Ends containers, and tells afterwards what they died of.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,7 +17,7 @@ use super::heartbeat::Heartbeat;
 use super::owned::Owned;
 use super::services::Services;
 use crate::services::ServiceState;
-use crate::{SandboxError, Stop};
+use crate::{EngineTrouble, SandboxError, Stop};
 
 /// Bound of one attempt to remove.
 const REMOVE: Duration = Duration::from_mins(1);
@@ -45,6 +46,8 @@ pub(super) struct Container {
     heartbeat: Option<Arc<Heartbeat>>,
     memory_bytes: u64,
     is_kept: bool,
+    /// The engine did not answer when it was asked what had ended the container.
+    is_unasked: AtomicBool,
 }
 
 impl Container {
@@ -64,6 +67,7 @@ impl Container {
             heartbeat: Some(heartbeat),
             memory_bytes,
             is_kept: false,
+            is_unasked: AtomicBool::new(false),
         }
     }
 
@@ -171,9 +175,22 @@ impl Stop for Container {
             tokio::time::sleep(*wait).await;
         }
     }
+
+    /// It may answer again before anybody else asks.
+    fn trouble(&self) -> Option<EngineTrouble> {
+        self.is_unasked.load(Ordering::Relaxed).then_some(EngineTrouble::TookAway)
+    }
 }
 
 impl Container {
+    /// That it is gone, for a reason that [`Stop::exit_reason`] gave.
+    pub(super) fn gone(&self, why: String) -> SandboxError {
+        match self.trouble() {
+            Some(_) => SandboxError::EngineBroken(why),
+            None => SandboxError::Gone(why),
+        }
+    }
+
     /// Why the container does not run, or cannot be asked.
     async fn state_reason(&self) -> Option<String> {
         let inspection = self.docker.inspect_container(&self.id, None::<InspectContainerOptions>);
@@ -181,7 +198,10 @@ impl Container {
             Ok(made) => self.cause_of_death(&made.state.unwrap_or_default()),
             Err(err) if err.says_stopped() => Some("the container ended".to_owned()),
             Err(err) if err.is_missing() => Some("the container was removed".to_owned()),
-            Err(err) => Some(format!("Docker does not answer: {}", err.cause())),
+            Err(err) => {
+                self.is_unasked.store(true, Ordering::Relaxed);
+                Some(format!("Docker does not answer: {}", err.cause()))
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::limits::{self, ShardWeight};
 use super::release::{go_on_again, release};
-use super::{CampaignObserver, Options, campaign_of, is_open, parts, recognized};
+use super::{CampaignObserver, Options, campaign_of, elsewhere, is_open, parts, recognized};
 use crate::batch::campaign::{Campaign, CampaignMode, PublishAs, PublishRule};
 use crate::batch::fleet::Fleet;
 use crate::batch::plan::{self, FittingPull, PlannedTarget};
@@ -29,7 +29,7 @@ pub(super) async fn begin(
     // First, because a pull request that was merged since decides about gates and about finished
     // targets.
     look_at_pulls(fleet, &campaign).await;
-    let CampaignSelection { planned, selection, seen, fitting, weight, work } =
+    let CampaignSelection { planned, selection, seen, fitting, elsewhere, weight, work } =
         selected(fleet, &campaign, options).await?;
     // A concurrency of the command's own is this part's.
     let campaign = with_options(limits::of_part(fleet, campaign, weight, watch).await?, options);
@@ -48,6 +48,7 @@ pub(super) async fn begin(
         .hint("give it another name, or change its task, to begin a new one"));
     }
     leave_fitting(fleet, fitting, watch).await?;
+    elsewhere::tell(&elsewhere, watch);
     if let Some(planned) = planned {
         let said = add_and_tell(store, &row.id, planned).await?;
         said.filter(|_| !options.publish_only).iter().for_each(|said| watch.say(said));
@@ -103,6 +104,7 @@ async fn learn_names(
 }
 
 /// What a campaign selects now.
+#[derive(Default)]
 struct CampaignSelection {
     /// What is to be there; `None` when nothing is run.
     planned: Option<Vec<PlannedTarget>>,
@@ -110,6 +112,8 @@ struct CampaignSelection {
     seen: Vec<SeenRepository>,
     /// Open pull requests that are left as they are.
     fitting: Vec<FittingPull>,
+    /// Finished ones that this database knows nothing of, each with what is known.
+    elsewhere: Vec<String>,
     weight: ShardWeight,
     /// How much each part has to do, when there are parts.
     work: Vec<usize>,
@@ -128,9 +132,7 @@ async fn selected(
     // What a part had to do that did not come is known only by looking for it.
     if options.publish_only && options.parts.lost().is_empty() {
         let selection = known.unwrap_or_default();
-        let (seen, fitting, work) = (Vec::new(), Vec::new(), Vec::new());
-        let weight = ShardWeight::default();
-        return Ok(CampaignSelection { planned: None, selection, seen, fitting, weight, work });
+        return Ok(CampaignSelection { selection, ..CampaignSelection::default() });
     }
     let plan::Plan { targets, seen, fitting, .. } = plan::make(fleet, campaign).await?;
     let selection = known.unwrap_or_else(|| {
@@ -146,8 +148,9 @@ async fn selected(
         ours: targets.iter().filter(is_ours).count(),
         all: targets.iter().filter(|one| one.is_work()).count(),
     };
+    let elsewhere = elsewhere::finished(fleet, campaign, &targets).await?;
     let planned = Some(chosen(targets, options)?);
-    Ok(CampaignSelection { planned, selection, seen, fitting, weight, work })
+    Ok(CampaignSelection { planned, selection, seen, fitting, elsewhere, weight, work })
 }
 
 /// Writes down which open pull requests fit where their base branches are by now, and says that nothing is done there.

@@ -37,6 +37,8 @@ const FAILED: &str = "lost-sandbox:";
 pub(super) struct SandboxBreaker {
     /// It gives none.
     closed: Option<Closed>,
+    /// One was lost since leftovers were last looked for.
+    has_lost_one: bool,
 }
 
 struct Closed {
@@ -108,6 +110,11 @@ impl Outages {
         answers
     }
 
+    /// Whether a sandbox was lost since this was asked last: its engine may not have removed it when it was told to.
+    pub(in crate::batch) fn has_lost_a_sandbox(&self) -> bool {
+        std::mem::take(&mut self.known.lock().place.has_lost_one)
+    }
+
     /// A sandbox was made.
     fn has_made_one(&self) {
         let place = &mut self.known.lock().place;
@@ -127,6 +134,7 @@ impl Outages {
         asking: impl Future<Output = Option<String>>,
     ) -> StoreResult<Option<Millis>> {
         let noticed = held.sandbox.take();
+        self.known.lock().place.has_lost_one = true;
         let trouble = match noticed {
             Some((EngineTrouble::Refuses, why)) => {
                 self.close(&why, EngineTrouble::Refuses);

@@ -1,6 +1,8 @@
 //! What goes wrong while a change is published: of which class it is, whether it may pass, and how the
 //! job ends with it. The stored change stays in any case.
 
+use chrono::TimeDelta;
+
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::HeldJob;
 use crate::batch::owner;
@@ -159,6 +161,12 @@ async fn postponed(
     }
 }
 
+/// Why a job is put back while GitHub takes nothing. It begins as whatever only time ends.
+pub(in crate::batch) fn waits_for_limit(fleet: &Fleet, wait: Millis) -> String {
+    let until = fleet.clock.now() + TimeDelta::milliseconds(wait);
+    format!("waits for the end of GitHub's rate limit, at {}", until.format("%Y-%m-%d %H:%M UTC"))
+}
+
 /// Ends the job with a trouble.
 pub(super) async fn end(
     fleet: &Fleet,
@@ -182,6 +190,7 @@ pub(super) async fn end(
             let account = held.limited_account();
             let closed = pace::closed_for(&fleet.store, &fleet.token, &account).await?;
             let after = closed.max(scaled_wait(fleet, PAUSE));
+            let why = waits_for_limit(fleet, after);
             return fleet.store.end_job(&held.lease, &JobEnd::Later { after, why }).await;
         }
         PublishDecision::PauseCampaign => {

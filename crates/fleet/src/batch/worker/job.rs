@@ -28,7 +28,8 @@ pub(super) async fn one(
     given_up: CancellationToken,
     launcher: Option<Launcher>,
 ) {
-    if held.job.attempt > 1 {
+    let is_run = held.job.kind != JobKind::Publish;
+    if held.job.attempt > 1 || is_run && fleet.outages.has_lost_a_sandbox() {
         sweep(&fleet).await;
     }
     let began = Instant::now();
@@ -85,7 +86,7 @@ async fn for_want_of_room(
 
 async fn work(fleet: &Fleet, held: &Arc<HeldJob>, launcher: Option<&Launcher>) -> Result<()> {
     if let Some(after) = limited(fleet, held).await? {
-        let why = "GitHub limits this App there".to_owned();
+        let why = publish::publish_error::waits_for_limit(fleet, after);
         return Ok(fleet.store.end_job(&held.lease, &JobEnd::Later { after, why }).await?);
     }
     let held = Arc::clone(held);
