@@ -196,3 +196,13 @@ fn an_installation_that_is_suspended_fails_nothing() {
     assert_eq!(states(&output), counted(&[("open", 2)]), "{}", output.text());
     assert_eq!(world.model.requests().len(), 4, "nothing was paid for twice");
 }
+
+#[test]
+fn a_token_that_may_not_push_is_no_matter_of_another_attempt() {
+    let world = world(github(&[]).token_lacks("contents"));
+    let told = refused(&world, r#""class":"access""#);
+    for part in ["not allowed to push to", "; it takes `contents: write`", r#""attempts":1"#] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert_eq!(world.model.requests().len(), 0, "the model was asked");
+}

@@ -105,6 +105,23 @@ async fn a_write_that_waits_at_one_account_holds_up_none_at_another() {
     assert_eq!(writes, [format!("{acme} 403"), format!("{globex} 200"), format!("{acme} 200")]);
 }
 
+/// Tokens of what is there no more are known to be of no use, however many ask at once.
+#[tokio::test]
+async fn an_app_that_is_taken_away_is_no_matter_of_its_key() {
+    let github = world().start();
+    let forge = connect(&github);
+    let label = ["later".to_owned()];
+    forge.add_labels(&app(), 2, &label).await.unwrap();
+    assert!(forge.has_owner("acme").await.unwrap());
+    github.change_app(|app| app.installations.retain(|one| one.account != "acme"));
+    github.revoke_installation_tokens();
+    let err = forge.add_labels(&app(), 2, &label).await.unwrap_err();
+    assert!(matches!(err, ForgeError::NotFound { .. }), "{err}");
+    let (one, two) = tokio::join!(forge.has_owner("acme"), forge.has_owner("acme"));
+    assert_eq!((one.unwrap(), two.unwrap()), (false, false));
+    forge.add_labels(&web(), 3, &label).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_search_is_one_at_each_account() {
     let github = world().start();

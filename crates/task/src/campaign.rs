@@ -166,8 +166,9 @@ async fn work(
     };
     let mut run = run.configured(&checkout.rules).await?;
     if let Some(branch) = proposed {
-        let guarded = guard::check(&run, &repository, guard::Branch::Ours(branch));
-        run.unless_interrupted(guarded).await?;
+        let guarded =
+            async { Ok(guard::refusal(&run, &repository, guard::Branch::Ours(branch)).await) };
+        run.unless_interrupted(guarded).await?.map_err(target_error::of_guard)?;
     }
     let mut checkout = checkout.sparse(&run).await?;
     let earlier = match branch {

@@ -112,6 +112,35 @@ pub fn settings(config: &Config, branch: Branch<'_>) -> Result<()> {
     .hint(OTHER_NAME))
 }
 
+/// Why what comes of a run could not be pushed.
+pub(super) enum GuardError {
+    /// Settings or rules are against it.
+    Failure(Failure),
+    /// The forge says so itself, or cannot be asked.
+    Forge(ForgeError),
+}
+
+impl From<Failure> for GuardError {
+    fn from(failure: Failure) -> GuardError {
+        GuardError::Failure(failure)
+    }
+}
+
+impl From<ForgeError> for GuardError {
+    fn from(err: ForgeError) -> GuardError {
+        GuardError::Forge(err)
+    }
+}
+
+impl From<GuardError> for Failure {
+    fn from(err: GuardError) -> Failure {
+        match err {
+            GuardError::Failure(failure) => failure,
+            GuardError::Forge(err) => err.into(),
+        }
+    }
+}
+
 /// # Errors
 /// When what comes of the run could not be pushed to the branch.
 pub(super) async fn check(
@@ -119,9 +148,23 @@ pub(super) async fn check(
     repository: &Repository,
     branch: Branch<'_>,
 ) -> Result<()> {
+    Ok(refusal(run, repository, branch).await?)
+}
+
+/// [`check`], with what the forge itself said.
+///
+/// # Errors
+/// When what comes of the run could not be pushed to the branch.
+pub(super) async fn refusal(
+    run: &Run<'_>,
+    repository: &Repository,
+    branch: Branch<'_>,
+) -> std::result::Result<(), GuardError> {
     settings(&run.config, branch)?;
     let forge = run.world.forge()?;
-    permitted(forge.as_ref(), &repository.id, &[PUSH]).await?;
+    if let Some(missing) = missing(forge.as_ref(), &repository.id, &[PUSH]).await? {
+        return Err(missing.into());
+    }
     let is_there = move || async move {
         match branch {
             Branch::There(_) => Ok(true),
@@ -133,9 +176,9 @@ pub(super) async fn check(
     let rules = forge.branch_rules(&repository.id, branch.name());
     // What a rule refuses is said first: it names the branch.
     let (rules, pushed) = tokio::join!(rules, forge.may_push(repository));
-    for rule in rules.map_err(Failure::from)? {
+    for rule in rules? {
         let problem = match &rule.kind {
-            RuleKind::Creation if !is_there().await.map_err(Failure::from)? => {
+            RuleKind::Creation if !is_there().await? => {
                 Some(closed(&rule, branch.name(), "made").hint(OTHER_NAME))
             }
             // A branch of ours that takes no push stays as it is, and another one is used.
@@ -146,8 +189,8 @@ pub(super) async fn check(
         };
         unless_bypassed(run, repository, &rule, problem).await?;
     }
-    pushed.map_err(Failure::from)?;
-    staging(run, repository).await
+    pushed?;
+    Ok(staging(run, repository).await?)
 }
 
 /// # Errors

@@ -146,6 +146,8 @@ impl App {
             let Some(of) = &cached.of else { return Ok(cached.token.clone()) };
             match self.installation(scope).await {
                 Ok(now) if now != *of => {}
+                // The App was taken away there: what the token was minted for is no more.
+                Err(ForgeError::NotFound { .. }) => {}
                 // What cannot be found out now is no reason to give up a token that is good.
                 Ok(_) | Err(_) => return Ok(cached.token.clone()),
             }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::guard::GuardError;
 use patchwright_agent::StopKind;
 use patchwright_agent::budget::LimitKind;
 use patchwright_base::duration::format_duration;
@@ -115,7 +116,24 @@ pub(super) fn of_forge(class: ErrorClass, err: ForgeError) -> TargetError {
         | ForgeError::Git { .. }
         | ForgeError::Malformed { .. } => (class, RetryDecision::Retry(None)),
     };
-    TargetError { class, decision, failure: Failure::from(err) }
+    let need = match &err {
+        ForgeError::Forbidden { need: Some(need), .. } => Some(need.to_string()),
+        _ => None,
+    };
+    let mut failure = Failure::from(err);
+    // What is kept of it has no hints.
+    if let Some(need) = need {
+        failure.message = format!("{}; it takes {need}", failure.message);
+    }
+    TargetError { class, decision, failure }
+}
+
+/// What comes of the run could not be pushed.
+pub(super) fn of_guard(err: GuardError) -> TargetError {
+    match err {
+        GuardError::Failure(failure) => failure.into(),
+        GuardError::Forge(err) => of_forge(ErrorClass::Forge, err),
+    }
 }
 
 /// Why the agent stopped before it was finished; `None` when it finished.
