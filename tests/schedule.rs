@@ -140,6 +140,22 @@ fn a_daemon_says_what_comes_next_and_does_not_run_what_was_before_its_time() {
     assert_eq!(pulls(&world), 0);
 }
 
+/// The clock is set back by three hours after a time has fired: the times up to that one do not come again.
+#[test]
+fn the_next_time_that_is_said_is_one_that_will_fire() {
+    let mut world = world(fixed);
+    world.write("sums.yml", &CAMPAIGN.replace("0 2 * * *", "0 * * * *"));
+    assert!(starts(&world));
+    world = at(world, "2026-11-19T22:00:30Z");
+    let output = world.run(ONCE).expect(0);
+    let next = "sums: next Fri 2026-11-20 03:00 CET";
+    assert!(output.stderr.contains(next), "{}", output.text());
+    world = at(world, "2026-11-20T01:30:00Z");
+    assert!(!starts(&world));
+    world = at(world, "2026-11-20T02:00:00Z");
+    assert!(starts(&world), "it is not the time that was said");
+}
+
 #[test]
 fn a_broken_file_is_said_once_and_the_others_go_on() {
     let mut world = world(fixed);

@@ -203,7 +203,7 @@ impl Schedule {
             }
         }
         if !ran {
-            self.announce();
+            self.announce().await;
         }
         self.fleet.store.close().await;
         Ok(worst)
@@ -212,7 +212,7 @@ impl Schedule {
     /// Stays until a signal, which puts unfinished runs back.
     async fn stay(&mut self) -> Result<u8> {
         signals::watch_serving();
-        self.announce();
+        self.announce().await;
         let drain = self.fleet.drain.clone();
         while !drain.is_cancelled() {
             self.look().await;
@@ -236,11 +236,9 @@ impl Schedule {
     }
 
     /// Says when each campaign fires next.
-    fn announce(&self) {
-        let now = self.fleet.clock.now();
+    async fn announce(&self) {
         for entry in &self.entries {
-            let next = entry.crontab.next_after(now).map(|(moment, _)| entry.crontab.local(moment));
-            let next = next.unwrap_or_else(|| "never".to_owned());
+            let next = next_time(&self.fleet, entry).await;
             self.fleet.ui.say(&format!("{}: next {next} ({})", entry.name, entry.line));
         }
     }
@@ -276,9 +274,7 @@ async fn look_at(fleet: &Fleet, entry: &mut Entry, reach: TimeDelta, once: bool)
     {
         said(fleet, &entry.name, run.await);
         settle(fleet, entry).await?;
-        let next = entry.crontab.next_after(fleet.clock.now());
-        let next =
-            next.map_or_else(|| "never".to_owned(), |(moment, _)| entry.crontab.local(moment));
+        let next = next_time(fleet, entry).await;
         ui.say(&format!("{}: next {next}", entry.name));
     }
     if entry.run.is_some() {
@@ -321,6 +317,17 @@ async fn look_at(fleet: &Fleet, entry: &mut Entry, reach: TimeDelta, once: bool)
     let options = Options::default();
     entry.run = Some(tokio::spawn(async move { run_campaign(&fleet, campaign, &options).await }));
     Ok(())
+}
+
+/// When a campaign fires next, for people. Times that have been are left out: a clock may have been set back behind them.
+async fn next_time(fleet: &Fleet, entry: &Entry) -> String {
+    let last = fleet.store.last_fired(&entry.key()).await;
+    let last = last.unwrap_or_else(|err| {
+        tracing::debug!(%err, "the last time of a campaign cannot be read");
+        None
+    });
+    let next = entry.crontab.next_to_fire(fleet.clock.now(), last.as_deref());
+    next.map_or_else(|| "never".to_owned(), |moment| entry.crontab.local(moment))
 }
 
 /// What is due now.

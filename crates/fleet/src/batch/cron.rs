@@ -194,13 +194,27 @@ impl Crontab {
         last: Option<&str>,
     ) -> Option<(DateTime<Utc>, String)> {
         let (moment, name) = self.latest(since, now)?;
-        let tomorrow = self.name(now.checked_add_signed(Duration::hours(25))?);
+        (!self.has_been(&name, now, last)).then_some((moment, name))
+    }
+
+    /// The first moment after `now` that is going to be fired when `last` was the last one that has been, as
+    /// [`Crontab::due`] will decide then: a later one than [`Crontab::next_after`] says when the clock was set back.
+    pub fn next_to_fire(&self, now: DateTime<Utc>, last: Option<&str>) -> Option<DateTime<Utc>> {
+        let (mut moment, mut name) = self.next_after(now)?;
+        while self.has_been(&name, moment, last) {
+            (moment, name) = self.next_after(moment)?;
+        }
+        Some(moment)
+    }
+
+    /// Whether a moment, by its name, was fired already, as it stands at `now`.
+    fn has_been(&self, name: &str, now: DateTime<Utc>, last: Option<&str>) -> bool {
+        let Some(tomorrow) = now.checked_add_signed(Duration::hours(25)) else { return true };
+        let tomorrow = self.name(tomorrow);
         // Names of one zone sort by time; a name of another zone cannot be compared.
         let in_zone =
             |last: &&str| last.split_once(' ').is_some_and(|(_, zone)| zone == self.zone.name());
-        let has_been =
-            last.filter(in_zone).is_some_and(|last| *name <= *last && *last <= *tomorrow);
-        (!has_been).then_some((moment, name))
+        last.filter(in_zone).is_some_and(|last| *name <= *last && *last <= *tomorrow)
     }
 
     /// The zone's name.
