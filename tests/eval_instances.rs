@@ -60,13 +60,13 @@ fn a_test_that_is_gone_is_not_excused_by_a_command_that_names_failures_only() {
     world.run(&[&CASES[..], &["--verify", "sh tests/jest.sh"]].concat()).expect(0);
     let instance = &lines(&world.path("instances.jsonl"))[0];
     assert_eq!(instance["PASS_TO_PASS"], json!(["$ sh tests/jest.sh", "upper abc"]));
-    let patch = instance["patch"].as_str().unwrap();
+    let change = instance["patch"].as_str().unwrap();
     git(&path, &["rm", "--quiet", "tests/case_a.sh"]);
     let gone = git(&path, &["diff", "--cached"]);
     let id = &instance["instance_id"];
     // One object by the names of the instances.
     let predictions = json!({"a":
-        {"instance_id": id, "model_name_or_path": "m", "model_patch": format!("{patch}{gone}")}});
+        {"instance_id": id, "model_name_or_path": "m", "model_patch": format!("{change}{gone}")}});
     fs_err::write(world.path("predictions.json"), predictions.to_string()).unwrap();
     let judge = ["eval", "judge", "instances.jsonl", "predictions.json", "--repo", "project"];
     world.run(&judge).expect(0);
@@ -151,12 +151,12 @@ fn patches_as_git_and_tools_write_them_are_applied() {
     solve(&path, "low", "tr A-Z a-z\n", "A", "a", "Write small letters");
     world.run(&CASES).expect(0);
     let instance = &lines(&world.path("instances.jsonl"))[0];
-    let patch = instance["patch"].as_str().unwrap();
-    assert!(patch.contains("__init__.py") && patch.contains("a note.txt"), "{patch}");
+    let change = instance["patch"].as_str().unwrap();
+    assert!(change.contains("__init__.py") && change.contains("a note.txt"), "{change}");
     let bare = "--- /dev/null\n+++ b/src/low.sh\n@@ -0,0 +1 @@\n+tr A-Z a-z";
     let by_git = git(&path, &["diff", "HEAD~1", "HEAD", "--", "src"]);
-    for (model, patch) in [("people", patch), ("bare", bare), ("git", by_git.trim_end())] {
-        let verdict = judged(&world, instance, model, patch)["verdict"].clone();
+    for (model, change) in [("people", change), ("bare", bare), ("git", by_git.trim_end())] {
+        let verdict = judged(&world, instance, model, change)["verdict"].clone();
         assert_eq!(verdict, "resolved", "{model}");
     }
 }
@@ -180,10 +180,10 @@ fn a_patch_of_a_submodule_cannot_be_applied() {
     assert_eq!(skipped[0]["why"], "it changes a submodule");
     let instance = &lines(&world.path("instances.jsonl"))[0];
     let (one, two) = ("1".repeat(40), "2".repeat(40));
-    let patch = format!(
+    let change = format!(
         "diff --git a/lib b/lib\nindex {one}..{two} 160000\n--- a/lib\n+++ b/lib\n@@ -1 +1 @@\n-Subproject commit {one}\n+Subproject commit {two}\n"
     );
-    let row = judged(&world, instance, "m", &patch);
+    let row = judged(&world, instance, "m", &change);
     assert_eq!(
         (&row["verdict"], &row["why"]),
         (&json!("not_applicable"), &json!("`lib` is a submodule"))
@@ -191,9 +191,9 @@ fn a_patch_of_a_submodule_cannot_be_applied() {
 }
 
 /// The result of a change that was made elsewhere.
-fn judged(world: &TestWorld, instance: &Value, model: &str, patch: &str) -> Value {
+fn judged(world: &TestWorld, instance: &Value, model: &str, change: &str) -> Value {
     let id = &instance["instance_id"];
-    let prediction = json!({"instance_id": id, "model_name_or_path": model, "model_patch": patch});
+    let prediction = json!({"instance_id": id, "model_name_or_path": model, "model_patch": change});
     fs_err::write(world.path("prediction.jsonl"), prediction.to_string()).unwrap();
     let judge = ["eval", "judge", "instances.jsonl", "prediction.jsonl", "--repo", "project"];
     world.run(&[&judge[..], &["--out", model]].concat()).expect(0);

@@ -81,8 +81,7 @@ fn a_run_is_one_trace_with_its_turns_requests_tools_checks_and_writes() {
     assert!(!attribute(tool, "gen_ai.tool.call.id").is_empty());
     let resource = collector.resource();
     assert_eq!(resource["service.name"], "patchwright");
-    let instance = &resource["service.instance.id"];
-    assert_eq!(instance.len(), 32, "{instance}");
+    assert_eq!(resource["service.instance.id"].len(), 32);
     assert_eq!(resource["service.version"], env!("CARGO_PKG_VERSION"));
 }
 

@@ -73,7 +73,7 @@ const SCRIPTS: &[&str] = &["script", "inlineScript"];
 
 /// One step and the variables that it sees.
 struct Step<'a> {
-    step: &'a Value,
+    keys: &'a Value,
     env: [&'a Value; 3],
     /// The ids of the job's steps that run Patchwright, in lower case.
     ours: Vec<String>,
@@ -120,7 +120,7 @@ fn steps<'a>(workflow: &'a Workflow, job: &'a Value) -> impl Iterator<Item = Ste
     let ours: Vec<String> =
         ours.filter_map(|step| step["id"].as_str()).map(str::to_lowercase).collect();
     steps.iter().map(move |step| Step {
-        step,
+        keys: step,
         env: [&step["env"], &job["env"], &workflow.env],
         ours: ours.clone(),
     })
@@ -129,16 +129,16 @@ fn steps<'a>(workflow: &'a Workflow, job: &'a Value) -> impl Iterator<Item = Ste
 impl<'a> Step<'a> {
     /// Whether it brings in what the other side of a pull request has pushed.
     fn brings_head(&self) -> bool {
-        let action = self.step["uses"].as_str().unwrap_or_default().to_lowercase();
+        let action = self.keys["uses"].as_str().unwrap_or_default().to_lowercase();
         if action.split('@').next().is_some_and(|action| action.contains("checkout")) {
-            let with = &self.step["with"];
+            let with = &self.keys["with"];
             let named = [with["ref"].as_str(), with["repository"].as_str()];
             return named.into_iter().flatten().any(|text| is_pull(text) || self.names_head(text));
         }
-        let Some(script) = self.step["run"].as_str() else { return false };
+        let Some(script) = self.keys["run"].as_str() else { return false };
         let fetches = FETCHING.iter().any(|command| script.contains(command));
         let of_head = || {
-            let values = self.step["env"].as_object().into_iter().flat_map(|env| env.values());
+            let values = self.keys["env"].as_object().into_iter().flat_map(|env| env.values());
             let mut texts = values.filter_map(Value::as_str).chain([script]);
             texts.any(|text| self.names_head(text)) || self.uses_head_variable(script)
         };
@@ -165,8 +165,8 @@ impl<'a> Step<'a> {
 
     /// The fields that strangers write and that become part of this step's scripts.
     fn words_in_scripts(&self) -> Vec<String> {
-        let inputs = SCRIPTS.iter().map(|input| &self.step["with"][*input]);
-        let scripts = inputs.chain([&self.step["run"]]).filter_map(Value::as_str);
+        let inputs = SCRIPTS.iter().map(|input| &self.keys["with"][*input]);
+        let scripts = inputs.chain([&self.keys["run"]]).filter_map(Value::as_str);
         let expressions = scripts.flat_map(|script| self.expressions(script));
         let found = expressions.flat_map(|expression| {
             let said = paths(&expression).into_iter().filter(|path| self.is_said_by_us(path));
@@ -187,11 +187,11 @@ impl<'a> Step<'a> {
 
     /// The fields that strangers write and that become part of what Patchwright is told to do.
     fn words_in_prompts(&self) -> Vec<String> {
-        let action = self.step["uses"].as_str().unwrap_or_default().to_lowercase();
+        let action = self.keys["uses"].as_str().unwrap_or_default().to_lowercase();
         if !action.contains("patchwright") {
             return Vec::new();
         }
-        let texts = ["prompt", "instructions"].map(|input| self.step["with"][input].as_str());
+        let texts = ["prompt", "instructions"].map(|input| self.keys["with"][input].as_str());
         let expressions = texts.into_iter().flatten().flat_map(|text| self.expressions(text));
         expressions.flat_map(|expression| words_of_strangers(&expression)).collect()
     }

@@ -63,9 +63,9 @@ impl Collection {
     pub(crate) fn open(out: &Path, from: Source) -> Result<Collection> {
         let instances: Vec<Instance> = if out.is_file() { read_back(out)? } else { Vec::new() };
         let skipped: Vec<Skipped> = read_back(&skipped_file(out))?;
-        let source = |it: &Instance| match it.statement == statement::REVIEW {
-            true => Source::Reviews,
-            false => Source::Commits,
+        let source = |it: &Instance| match it.statement.as_str() {
+            statement::REVIEW => Source::Reviews,
+            _ => Source::Commits,
         };
         let made = instances.iter().filter(|it| source(it) == from).map(|it| it.commit.clone());
         let mut known: BTreeSet<String> = made.collect();

@@ -114,9 +114,9 @@ fn touched(instance: &Instance, patch: &str, protected: &[String]) -> Vec<String
 }
 
 /// The patch adds the file.
-fn is_new(patch: &str, path: &str) -> bool {
+fn is_new(change: &str, path: &str) -> bool {
     let target = format!("+++ b/{path}");
-    let lines: Vec<&str> = patch.lines().collect();
+    let lines: Vec<&str> = change.lines().collect();
     lines.windows(2).any(|pair| pair[0] == "--- /dev/null" && pair[1] == target)
 }
 

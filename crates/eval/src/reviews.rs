@@ -77,11 +77,13 @@ impl Miner<'_> {
             return collection.add(head, Err(why), self.ui);
         }
         let workspace = self.open(mine, Some(&pull.head_sha), MAX_COMMITS + 1).await;
-        let workspace = workspace.map_err(|failure| match mine.repository.contains("://") {
-            true => failure,
-            false => failure.hint(
+        let workspace = workspace.map_err(|failure| {
+            if mine.repository.contains("://") {
+                return failure;
+            }
+            failure.hint(
                 "a clone usually lacks the commits of pull requests: leave `--repo` out, and they come from GitHub",
-            ),
+            )
         })?;
         let rounds = match rounds(&workspace.repo, head, &reviews).await? {
             Ok(rounds) => rounds,

@@ -19,10 +19,8 @@ pub(crate) fn form(name: &str) -> String {
         && !format!("{test}{path}").contains(|c: char| c.is_whitespace() || c == '(')
     {
         // Newer versions have the method in the path, older ones do not.
-        return match path.rsplit('.').next() == Some(test) {
-            true => path.to_owned(),
-            false => format!("{path}.{test}"),
-        };
+        let has_method = path.rsplit('.').next() == Some(test);
+        return if has_method { path.to_owned() } else { format!("{path}.{test}") };
     }
     name.to_owned()
 }

@@ -127,9 +127,8 @@ fn bare(old: &str, new: &str, out: &mut Vec<String>) {
     } else if is_gone {
         out.push("deleted file mode 100644\n".to_owned());
     }
-    let side = |is_none: bool, side: &str| match is_none {
-        true => "/dev/null".to_owned(),
-        false => quoted(side, shown),
+    let side = |is_none: bool, side: &str| {
+        if is_none { "/dev/null".to_owned() } else { quoted(side, shown) }
     };
     out.push(format!("--- {}\n+++ {}\n", side(is_new, "a/"), side(is_gone, "b/")));
 }

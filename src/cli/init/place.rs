@@ -112,7 +112,7 @@ impl Workflows {
         };
         let mut files: Vec<String> = entries
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .filter(|name| name != file && (name.ends_with(".yml") || name.ends_with(".yaml")))
+            .filter(|name| name != file && is_workflow(name))
             .collect();
         files.sort();
         for other in files {
@@ -126,6 +126,11 @@ impl Workflows {
         }
         Ok(None)
     }
+}
+
+/// As GitHub takes files for workflows.
+fn is_workflow(name: &str) -> bool {
+    matches!(Path::new(name).extension().and_then(|it| it.to_str()), Some("yml" | "yaml"))
 }
 
 /// What GitHub shows a workflow as.

@@ -5,6 +5,9 @@ use super::tests::{NPM, found, job, tree};
 
 const GITLAB: &str = ".gitlab-ci.yml";
 
+/// Names and contents.
+type Files<'a> = &'a [(&'a str, &'a str)];
+
 #[test]
 fn what_is_no_test_by_its_target_or_compares_with_a_commit_is_no_check() {
     let makefile = "check-%:\n\tcargo check ${_FEATURES} --all-targets\ntest-%:\n\tcargo test\n";
@@ -87,7 +90,7 @@ fn what_looks_like_a_package_and_has_no_tests_of_its_own_is_no_check() {
     let fuzzed = "[package]\nname = \"fuzz\"\n[package.metadata]\ncargo-fuzz = true\n";
     let android = "plugins { id 'com.android.library' }";
     let workspace = r#"{"workspace": ["./one", "./two"]}"#;
-    let rows: &[(&[(&str, &str)], &[&str])] = &[
+    let rows: &[(Files<'_>, &[&str])] = &[
         (&[("contrib/one.sln", cpp), ("go.mod", "")], &["go test ./..."]),
         (&[("one.sln", both)], &["dotnet test --nologo"]),
         (&[("Cargo.toml", "[package]\n"), ("fuzz/Cargo.toml", fuzzed)], &["cargo test"]),

@@ -124,11 +124,11 @@ SKIPPED [1] tests/test_a.py:3: not today
         let (_, names) = read(&OUTPUT.replace("1 failed", "2 failed"));
         assert_eq!(names, Vec::<String>::new());
         // What the summary names is known already.
-        let named = OUTPUT.replace(
+        let with_summary = OUTPUT.replace(
             "SKIPPED [1]",
             "FAILED tests/test_a.py::test_one - assert 1 == 2\nSKIPPED [1]",
         );
-        let (_, names) = read(&named);
+        let (_, names) = read(&with_summary);
         assert_eq!(names, ["tests/test_a.py::test_one Failed"]);
     }
 

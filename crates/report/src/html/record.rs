@@ -168,7 +168,7 @@ impl<'a> Record<'a> {
                 }
             }
             Entry::Checked { when, run, reused: false } => {
-                self.push(at, What::Checked { when, run })
+                self.push(at, What::Checked { when, run });
             }
             other => {
                 if let Some((text, page)) = event(other) {

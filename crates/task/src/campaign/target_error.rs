@@ -125,7 +125,7 @@ pub(super) fn of_forge(class: ErrorClass, err: ForgeError) -> TargetError {
     if let Some(need) = need {
         failure.message = format!("{}; it takes {need}", failure.message);
     }
-    TargetError { class, decision, failure }
+    TargetError { class, failure, decision }
 }
 
 /// What comes of the run could not be pushed.
