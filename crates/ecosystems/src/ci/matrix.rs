@@ -215,15 +215,15 @@ pub(super) fn chosen(values: &[Value]) -> Option<&Value> {
     stable.or(newest).or(here.first()).copied().or(values.first())
 }
 
-/// An entry names a processor that most machines do not have.
+/// An entry names a processor that this machine does not have.
 fn is_for_other_machine(entry: &Value) -> bool {
-    const MACHINES: &[&str] = &[
-        "arm", "arm64", "armv7", "armhf", "aarch64", "386", "i386", "i686", "ppc64le", "riscv64",
-        "s390x",
-    ];
+    const ARM: &[&str] = &["arm", "arm64", "aarch64"];
+    const X86: &[&str] = &["amd64", "x64", "x86_64"];
+    const RARE: &[&str] = &["armv7", "armhf", "386", "i386", "i686", "ppc64le", "riscv64", "s390x"];
+    let other = if cfg!(target_arch = "aarch64") { X86 } else { ARM };
     let text = entry.to_string().to_ascii_lowercase();
-    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
-    words.any(|word| MACHINES.contains(&word))
+    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.any(|word| other.contains(&word) || RARE.contains(&word))
 }
 
 /// An entry that may fail.
