@@ -800,7 +800,8 @@ fn without_code_spans(line: &str) -> String {
     let mut out = String::new();
     let mut rest = line;
     while let Some(start) = rest.find('`') {
-        let escaped = rest[..start].ends_with('\\') && !rest[..start].ends_with("\\\\");
+        let before = rest[..start].trim_end_matches('\\');
+        let escaped = (start - before.len()) % 2 == 1;
         let run = rest[start..].len() - rest[start..].trim_start_matches('`').len();
         let run = if escaped { 1 } else { run };
         let fence = &rest[start..start + run];
@@ -1007,6 +1008,17 @@ proptest::proptest! {
         proptest::prop_assert_eq!(acts(&markdown::passage(&words, 10_000)), Vec::<&str>::new());
         let line = format!("- {}\n| {} |\n", text::inline(&words), text::code_cell(&words));
         proptest::prop_assert_eq!(acts(&line), Vec::<&str>::new());
+    }
+}
+
+#[test]
+fn a_backslash_before_a_backtick_may_itself_be_escaped() {
+    let url = "https://github.com/acme/other/issues/4";
+    for words in
+        [format!("\n\\\\`]({url})"), format!("\\`]({url})"), format!("\\\\\\`]({url}) `a`")]
+    {
+        let shown = markdown::passage(&words, 10_000);
+        assert_eq!(acts(&shown), Vec::<&str>::new(), "{shown}");
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::action::{event_with, outputs};
 use crate::exec::project;
 use crate::resume::wait_for;
-use crate::support::model::{Turn, call, fail, say};
+use crate::support::model::{Turn, call, fail, say, stall};
 use crate::support::world::{KEY, TestWorld, github};
 
 const ANSWER: &str = "{\"name\": \"calc\", \"files\": 3}";
@@ -216,6 +216,27 @@ fn a_run_that_is_killed_around_the_question_keeps_its_final_message() {
         assert_eq!(result["final_message"], "It is called calc.", "killed after {line}");
         assert_eq!(result["output"], given, "killed after {line}");
     }
+}
+
+/// The work is over: nothing may be changed any more.
+#[test]
+fn a_question_that_a_killed_run_has_asked_is_asked_in_the_same_way_again() {
+    let turns = || vec![say("It is called calc."), stall(), say(ANSWER)];
+    let world = world("gpt-5.3-codex", &plain(), turns());
+    let mut child = world.spawn(COMMAND);
+    wait_for(|| world.model.requests().len() == 2);
+    child.kill().unwrap();
+    world.wait(child);
+    world.model.settle();
+    world.model.replace([say(ANSWER)]);
+    world.run(COMMAND).expect(0);
+    let requests = world.model.requests();
+    let body = |at: usize| serde_json::from_slice::<Value>(&requests[at].raw).unwrap();
+    for at in [1, 2] {
+        assert_eq!(body(at)["text"]["format"]["type"], "json_schema", "request {at}");
+        assert_eq!(body(at)["tool_choice"], "none", "request {at}");
+    }
+    assert_eq!(result(&world)["final_message"], "It is called calc.");
 }
 
 #[test]

@@ -69,6 +69,16 @@ impl Agent<'_> {
         (stopped, answer)
     }
 
+    /// Before a conversation is resumed whose last question was for the result: what it asks now, it asks in that way.
+    pub fn expect_result(&mut self, schema: &Value) {
+        self.result = Some(ResultRequest::new(schema, ResultBinding::Best));
+    }
+
+    /// Ends what [`Agent::expect_result`] began; the result where it was given by a call.
+    pub fn expected_result(&mut self) -> Option<String> {
+        self.result.take()?.given
+    }
+
     /// The request for a result has its schema in it, so that the question need not repeat it.
     pub fn is_bound_to(&self, schema: &Value) -> bool {
         let has_tools = self.state.prompt.as_ref().is_some_and(|prompt| !prompt.tools.is_empty());

@@ -401,7 +401,8 @@ async fn converse(
     let (news, settled) = (asked::untold(run, recorded)?, asked::settled(run, recorded));
     let work = async {
         let mut stopped = if let Some(restored) = &restored {
-            agent.resume(recorded, restored, asked::noted(run, news)?).await
+            let news = asked::noted(run, news)?;
+            structured::resume(&mut agent, brief, settled, (recorded, restored, news)).await
         } else {
             checkpoints.begin_at(phase.start_tree).await?;
             let items = brief.items(run, sandbox)?;

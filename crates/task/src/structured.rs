@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::agent_phase::Phase;
 use super::brief::{Brief, message};
+use patchwright_agent::checkpoints::RestoredWorkspace;
 use patchwright_agent::{Agent, ResultBinding, StopKind, Stopped};
 use patchwright_base::error::Result;
 use patchwright_config::output_schema;
@@ -13,7 +14,7 @@ use patchwright_guest::edit_format::fence::without_thoughts;
 use patchwright_journal::{Entry, Line};
 use patchwright_prompt as prompt;
 use patchwright_provider::ProviderError;
-use patchwright_provider::item::Role;
+use patchwright_provider::item::{Item, Role};
 
 /// Bytes of a result.
 const MAX_BYTES: usize = 1 << 20;
@@ -107,6 +108,29 @@ pub(super) async fn take(
         }
     }
     Ok(Output::Unfit(problems.join("; ")))
+}
+
+/// Resumes the work. Where its last question was for the result, no tool is offered beside it: the work is over.
+pub(super) async fn resume(
+    agent: &mut Agent<'_>,
+    brief: &Brief,
+    settled: &[Line],
+    (recorded, restored, news): (&[Line], &RestoredWorkspace, Option<Item>),
+) -> Stopped {
+    // For news, the model works on.
+    let is_asked = news.is_none() && asked_before(settled).is_some() && given(settled).is_none();
+    if let Some(schema) = brief.output_schema.as_ref().filter(|_| is_asked) {
+        agent.expect_result(schema);
+    }
+    let mut stopped = agent.resume(recorded, restored, news).await;
+    if let Some(given) = agent.expected_result() {
+        stopped.final_message = given;
+    }
+    if is_asked && is_rejected(&stopped.reason) {
+        // It is asked for anew, and in words where this schema is not taken.
+        stopped.reason = StopKind::Finished;
+    }
+    stopped
 }
 
 /// The provider refused the request itself, which cost nothing.

@@ -402,13 +402,28 @@ impl Evidence {
         self.rows.iter().filter(|row| wanted.contains(&row.standing())).collect()
     }
 
-    /// What became of the tests of all checks.
+    /// What became of the tests of all checks. In one folder tests of one name are one test, whichever checks run them.
     pub fn tests(&self) -> Option<Comparison> {
-        let mut rows = self.rows.iter().filter_map(|row| row.tests.as_ref());
-        let mut all = rows.next()?.clone();
-        rows.for_each(|more| all.join(more));
+        let mut folders: Vec<(&str, Comparison)> = Vec::new();
+        for row in &self.rows {
+            let Some(tests) = &row.tests else { continue };
+            let folder = folder_of(&row.command);
+            match folders.iter_mut().find(|(known, _)| *known == folder) {
+                Some((_, known)) => known.unite(tests),
+                None => folders.push((folder, tests.clone())),
+            }
+        }
+        let mut folders = folders.into_iter().map(|(_, tests)| tests);
+        let mut all = folders.next()?;
+        folders.for_each(|more| all.join(&more));
         Some(all)
     }
+}
+
+/// Where a check runs its tests: `cd FOLDER && …`.
+fn folder_of(command: &str) -> &str {
+    let rest = command.strip_prefix("cd ").and_then(|rest| rest.split_once(" && "));
+    rest.map_or("", |(folder, _)| folder)
 }
 
 /// What the checks say about a change.
@@ -743,6 +758,32 @@ mod tests {
             let evidence = Evidence { rows: vec![row.short()], ..Evidence::default() };
             assert_eq!(evidence.is_red(), expected != Standing::Passed, "{about}");
         }
+    }
+
+    #[test]
+    fn tests_that_two_checks_of_one_folder_run_count_once() {
+        let row = |command: &str, head: &[(&str, bool)]| {
+            let of =
+                |tests: &[(&str, bool)]| CheckRun { command: command.to_owned(), ..cargo(tests) };
+            EvidenceRow::new(Some(of(&[("a", true), ("b", true)])), Some(of(head)))
+        };
+        let line = |rows: Vec<EvidenceRow>| {
+            Evidence { rows, ..Evidence::default() }.tests().unwrap().line()
+        };
+        let (one, other) = ([("a", false), ("b", true)], [("a", false), ("b", false)]);
+        assert_eq!(
+            line(vec![row("make test", &one), row("cargo test", &one)]),
+            "fixed 0 · broke 1"
+        );
+        assert_eq!(
+            line(vec![row("make test", &one), row("cargo test", &other)]),
+            "fixed 0 · broke 2"
+        );
+        // Another folder has other tests, whatever their names.
+        assert_eq!(
+            line(vec![row("cd web && make test", &one), row("cd api && make test", &one)]),
+            "fixed 0 · broke 2"
+        );
     }
 
     #[test]

@@ -33,6 +33,20 @@ impl Names {
         let room = MAX_NAMES.saturating_sub(self.names.len());
         self.names.extend(other.names.iter().take(room).cloned());
     }
+
+    /// Adds those of the same tests, run by another command, that are not there yet.
+    fn unite(&mut self, other: &Names) {
+        let known: HashSet<&String> = self.names.iter().collect();
+        let new: Vec<String> =
+            other.names.iter().filter(|name| !known.contains(name)).cloned().collect();
+        // Of very many the names are cut. Where most of those that are left are the same, the rest is taken for the same.
+        let cut = other.count.saturating_sub(other.names.len());
+        let is_same = 2 * new.len() < other.names.len();
+        let more = new.len() + if is_same { 0 } else { cut };
+        self.count = (self.count + more).max(other.count);
+        let room = MAX_NAMES.saturating_sub(self.names.len());
+        self.names.extend(new.into_iter().take(room));
+    }
 }
 
 /// What a change did to the tests.
@@ -170,7 +184,18 @@ impl Comparison {
         ]
     }
 
-    /// Adds what another check found.
+    /// Adds what another check found that may have run some of the same tests: these count once.
+    pub fn unite(&mut self, other: &Comparison) {
+        let mut other = other.clone();
+        for (list, more) in self.lists_mut().into_iter().zip(other.lists_mut()) {
+            list.unite(more);
+        }
+        self.nameless = self.nameless.max(other.nameless);
+        self.is_partial |= other.is_partial;
+        self.is_base_partial |= other.is_base_partial;
+    }
+
+    /// Adds what another check found, of other tests.
     pub fn join(&mut self, other: &Comparison) {
         let mut other = other.clone();
         for (list, more) in self.lists_mut().into_iter().zip(other.lists_mut()) {

@@ -16,8 +16,9 @@ const MAX_RESULTS: usize = 10;
 const MAX_CANDIDATES: usize = 15;
 /// Words of one search.
 const MAX_WORDS: usize = 6;
-/// Characters of a name in code.
+/// Characters of a name in code, and of the code of a message.
 const LONGEST_NAME: usize = 40;
+const LONGEST_CODE: usize = 10;
 /// Bytes of the body that words are taken from.
 const MAX_BODY: usize = 8 << 10;
 /// Bytes that are shown of a candidate's body, and characters of its title.
@@ -95,21 +96,17 @@ fn names(text: &str) -> Vec<String> {
 /// `HttpClient`, `parse_url`, or the code of a message: `E0308`.
 fn is_name(word: &str) -> bool {
     let length = word.chars().count();
-    let digits = word.chars().filter(|c| c.is_numeric()).count();
-    let is_hexadecimal = word.trim_start_matches("0x").chars().all(|c| c.is_ascii_hexdigit());
-    if !(4..=LONGEST_NAME).contains(&length) || 3 * digits > length && is_hexadecimal {
-        return false;
-    }
     let behind_letters = word.trim_start_matches(|c: char| c.is_ascii_alphabetic());
     let is_code = word.starts_with(|c: char| c.is_ascii_uppercase())
         && (1..=6).contains(&behind_letters.len())
-        && behind_letters.chars().all(|c| c.is_ascii_digit())
-        && !is_hexadecimal;
-    let is_mixed = word.chars().skip(1).any(char::is_uppercase)
-        && word.chars().any(char::is_lowercase)
-        && 3 * digits <= length;
-    let is_snake = word.contains('_') && 3 * digits <= length;
-    is_code || (length >= 6 && (is_mixed || is_snake))
+        && behind_letters.chars().all(|c| c.is_ascii_digit());
+    if is_code && (4..=LONGEST_CODE).contains(&length) {
+        return true;
+    }
+    let digits = word.chars().filter(|c| c.is_numeric()).count();
+    let is_mixed =
+        word.chars().skip(1).any(char::is_uppercase) && word.chars().any(char::is_lowercase);
+    (6..=LONGEST_NAME).contains(&length) && 3 * digits <= length && (is_mixed || word.contains('_'))
 }
 
 fn once<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
