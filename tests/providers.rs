@@ -214,6 +214,7 @@ fn providers_prefers_milliseconds_and_texts_that_name_a_wait() {
         ("Please try again in 1.898s.", 1.898),
         ("try again in 44ms", 0.044),
         ("Please try again in 1m30s", 90.0),
+        ("Rate limit of 10 per 60s exceeded. Please wait 7 seconds before retrying.", 7.0),
     ];
     for (text, seconds) in texts {
         let turn = fail(429, "rate_limit_exceeded", text);
@@ -231,6 +232,9 @@ fn providers_gives_up_an_endless_rate_limit_after_eight_requests() {
 #[test]
 fn providers_does_not_sit_out_a_wait_beyond_ten_minutes() {
     let script = times(&limited("retry-after", "3600"), 2);
+    check(Row { script, ends: "RateLimited", requests: 1, waits: &[] });
+    let text = "Rate limit of 150 per 86400s exceeded. Please wait 43200 seconds before retrying.";
+    let script = times(&fail(429, "RateLimitReached", text), 2);
     check(Row { script, ends: "RateLimited", requests: 1, waits: &[] });
     let script = times(&limited("retry-after", "250"), 4);
     check(Row { script, ends: "RateLimited", requests: 3, waits: &[250.0, 250.0] });

@@ -344,11 +344,12 @@ fn squeezed(text: &str) -> String {
 }
 
 /// The wait that a message names: "Please try again in 1.898s", "in 44ms", "in 6m0s",
-/// "retry after 20 seconds"; or the one of Google's `RetryInfo` that a gateway quotes.
+/// "retry after 20 seconds", "Please wait 20 seconds before retrying"; or the one of Google's `RetryInfo` that a gateway quotes.
 pub fn wait_in_text(message: &str) -> Option<Duration> {
     let lower = message.to_ascii_lowercase();
     let behind = |words: &&str| lower.find(words).map(|at| &lower[at + words.len()..]);
-    let told = ["try again in ", "retry after ", "retry in "].iter().find_map(behind);
+    let told =
+        ["try again in ", "retry after ", "retry in ", "please wait "].iter().find_map(behind);
     let quoted = || ["retrydelay", "retry_delay"].iter().find_map(behind);
     let text = told.or_else(quoted)?;
     duration(
