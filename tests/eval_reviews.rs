@@ -97,7 +97,7 @@ fn what_a_review_asked_for_becomes_an_instance_that_the_tests_after_it_decide() 
     for kept_back in ["nobody sees", "hidden ones", "comparison", "Good."] {
         assert!(!told.contains(kept_back), "{kept_back} is in\n{told}");
     }
-    // It is looked at once, and a model that does what was asked for has solved it.
+    // A second call skips it, and a model that makes the requested change resolves it.
     let again = world.run(&MINE).expect(0);
     assert!(!again.stderr.contains("trying"), "{}", again.text());
     let output = world.run(&["eval", "run", "instances.jsonl"]).expect(0);

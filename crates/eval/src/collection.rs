@@ -103,7 +103,7 @@ impl Collection {
         self.ids.len() >= most || self.mined.unrunnable.is_some()
     }
 
-    /// Writes down what has come of a commit: an instance, or the reason why there is none.
+    /// Records the outcome for a commit: an instance, or why it was skipped.
     ///
     /// # Errors
     /// When it cannot be written.

@@ -246,7 +246,7 @@ fn undecided(after: &TestStates, pass_to_pass: &[String]) -> Refusal {
     Refusal::Tests("no test fails without the code and passes with it".to_owned())
 }
 
-/// A commit as a candidate, or why it is none.
+/// The candidate that a commit makes, or why it is skipped.
 async fn of_commit(
     repo: &Repo,
     commit: Oid,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::digest::{names_failure, notice, push_notice};
 use super::{go, regex};
 
-/// Longest line that is looked at.
+/// Longer lines are not matched, in bytes.
 const MAX_LINE: usize = 2_000;
 /// So many lines about what passed are left where they are.
 const FEW: usize = 10;

@@ -66,7 +66,7 @@ struct Chunk {
     code: Option<Value>,
     r#type: Option<Value>,
     message: Option<Value>,
-    /// How `MiniMax` reports an error, in an answer that is none.
+    /// How `MiniMax` reports an error: in a response with status 200.
     #[serde(default, deserialize_with = "lenient::some")]
     base_resp: Option<BaseResp>,
 }
