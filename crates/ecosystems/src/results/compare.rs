@@ -186,22 +186,21 @@ impl Comparison {
 
     /// Adds what another check found that may have run some of the same tests: these count once.
     pub fn unite(&mut self, other: &Comparison) {
-        let mut other = other.clone();
-        for (list, more) in self.lists_mut().into_iter().zip(other.lists_mut()) {
-            list.unite(more);
-        }
         self.nameless = self.nameless.max(other.nameless);
-        self.is_partial |= other.is_partial;
-        self.is_base_partial |= other.is_base_partial;
+        self.add(other, Names::unite);
     }
 
     /// Adds what another check found, of other tests.
     pub fn join(&mut self, other: &Comparison) {
+        self.nameless = self.nameless.saturating_add(other.nameless);
+        self.add(other, Names::join);
+    }
+
+    fn add(&mut self, other: &Comparison, add: fn(&mut Names, &Names)) {
         let mut other = other.clone();
         for (list, more) in self.lists_mut().into_iter().zip(other.lists_mut()) {
-            list.join(more);
+            add(list, more);
         }
-        self.nameless = self.nameless.saturating_add(other.nameless);
         self.is_partial |= other.is_partial;
         self.is_base_partial |= other.is_base_partial;
     }
